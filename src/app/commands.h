@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One function per sub-command: parse, call one function, report. The arguments exclude the name of
+// the command. The result is the exit code; failures are thrown as Error.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace zaya {
+
+using Arguments = std::span<const std::string>;
+
+int command_version(Arguments arguments);
+
+struct CommandEntry {
+  std::string_view name;     // "train"
+  std::string_view summary;  // one line for `zaya --help`
+  int (*run)(Arguments);
+};
+
+// All sub-commands in the order of `zaya --help`.
+std::span<const CommandEntry> all_commands();
+
+}  // namespace zaya
