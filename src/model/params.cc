@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/params.h"
+
+#include <complex>
+#include <utility>
+
+#include "base/rng.h"
+
+namespace zaya {
+
+namespace {
+
+constexpr Index kGroup = 16;  // elements; 64 bytes of f32
+
+template <class S>
+void fill(const Param& param, std::uint64_t seed) {
+  const auto out = param.master.as<S, 1>();
+  const Rng rng(seed, param.name);
+  for (Index i = 0; i < param.count(); ++i) {
+    const double x = param.init.kind == Init::Kind::normal
+                         ? rng.normal(static_cast<std::uint64_t>(i)) * param.init.value
+                         : param.init.value;
+    // Every numerics starts from the same f32 values.
+    out[i] = static_cast<S>(static_cast<float>(x));
+  }
+}
+
+}  // namespace
+
+Param& ParamSet::declare(std::string name, Shape shape, Init init, ParamRule rule) {
+  ZAYA_CHECK(find(name) == nullptr, name);
+  Param& param = params_.emplace_back();
+  param.name = std::move(name);
+  param.shape = shape;
+  param.init = init;
+  param.rule = rule;
+  param.offset = flat_count_;
+  flat_count_ += (shape.count() + kGroup - 1) / kGroup * kGroup;
+  return param;
+}
+
+Param* ParamSet::find(std::string_view name) {
+  for (Param& param : params_) {
+    if (param.name == name) return &param;
+  }
+  return nullptr;
+}
+
+Index ParamSet::num_parameters() const {
+  Index count = 0;
+  for (const Param& param : params_) {
+    if (param.rule.role != OptimizerRole::none) count += param.count();
+  }
+  return count;
+}
+
+void ParamSet::bind_for_training(Arena& run, const Backend& backend) {
+  {
+    const Arena::Scope scope(run, "weights");
+    flat_master_ = run.take(backend.stream(), {flat_count_});
+  }
+  const Arena::Scope scope(run, "weight copies");
+  for (Param& param : params_) {
+    param.master =
+        flat_master_.slice(param.offset, param.offset + param.count()).reshaped(param.shape);
+    const bool has_copy =
+        param.rule.weight_type == WeightType::compute && backend.compute() != backend.stream();
+    param.weight = has_copy ? run.take(backend.compute(), param.shape) : param.master;
+  }
+}
+
+void ParamSet::bind_for_inference(Arena& run, const Backend& backend) {
+  const Arena::Scope scope(run, "weights");
+  for (Param& param : params_) {
+    const bool is_compute = param.rule.weight_type == WeightType::compute;
+    param.weight = run.take(is_compute ? backend.compute() : backend.stream(), param.shape);
+    param.master = Tensor{};
+  }
+}
+
+void ParamSet::initialize(std::uint64_t seed) {
+  for (const Param& param : params_) {
+    switch (param.master.dtype()) {
+      case DType::f32: fill<float>(param, seed); break;
+      case DType::f64: fill<double>(param, seed); break;
+      case DType::c128: fill<std::complex<double>>(param, seed); break;
+      default: ZAYA_CHECK(false, param.name);
+    }
+  }
+}
+
+void ParamSet::refresh_copies(const Backend& backend) {
+  for (const Param& param : params_) {
+    if (param.weight.data() != param.master.data()) {
+      backend.move->copy(param.master, param.weight);
+    }
+  }
+}
+
+}  // namespace zaya
