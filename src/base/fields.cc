@@ -39,9 +39,19 @@ Json list_json(const std::vector<T>& list) {
   return out;
 }
 
-// TOML and JSON write lists, strings, numbers and booleans alike, but TOML lacks \u00xx without
-// padding rules and nulls; none occur in options.
-std::string toml_text(const Json& value) { return value.dump(); }
+// TOML writes lists, strings, numbers and booleans as JSON does, except that it wants DEL escaped.
+// It has no null; none occurs in options.
+std::string toml_text(const Json& value) {
+  std::string out;
+  for (const char c : value.dump()) {
+    if (c == '\x7f') {
+      out += "\\u007f";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
 
 }  // namespace
 

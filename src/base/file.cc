@@ -95,6 +95,50 @@ void MappedFile::dont_need(std::size_t offset, std::size_t num_bytes) const {
   advise(data_, size_, offset, num_bytes, MADV_DONTNEED);
 }
 
+FileReader::FileReader(std::string path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) fail(path_, "open", errno);
+  struct stat info {};
+  const int error = fstat(descriptor_, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+  if (error != 0) {
+    ::close(std::exchange(descriptor_, -1));
+    fail(path_, "read", error);
+  }
+  size_ = info.st_size;
+}
+
+FileReader::~FileReader() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+FileReader::FileReader(FileReader&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+void FileReader::read_at(Index offset, void* data, std::size_t num_bytes) const {
+  char* bytes = static_cast<char*>(data);
+  if (const int error = fault_errno("file.read")) fail(path_, "read", error);
+  while (num_bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, bytes, num_bytes, offset);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      fail(path_, "read", errno);
+    }
+    if (got == 0) {
+      throw Error{ErrorKind::damaged,
+                  path_ + ": ends at byte " + std::to_string(offset) + ", before its content does"};
+    }
+    bytes += got;
+    offset += got;
+    num_bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+void FileReader::drop_cache() const {
+  static_cast<void>(posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED));
+}
+
 FileWriter::FileWriter(std::string path, std::string fault_name, bool append)
     : path_(std::move(path)), fault_name_(std::move(fault_name)) {
   if (const int error = fault_name_.empty() ? 0 : fault_errno(fault_name_ + ".open")) {
@@ -218,6 +262,10 @@ Index file_size(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) fail(path, "read", errno);
   return info.st_size;
+}
+
+void truncate_file(const std::string& path, Index num_bytes) {
+  if (::truncate(path.c_str(), num_bytes) != 0) fail(path, "shorten", errno);
 }
 
 void make_directories(const std::string& path) {

@@ -39,6 +39,29 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+// Reads at positions without a map: what the device refuses becomes an Error, and memory stays
+// bounded. Reading is thread-safe.
+class FileReader {
+ public:
+  explicit FileReader(std::string path);
+  ~FileReader();
+  FileReader(FileReader&& other) noexcept;
+  FileReader& operator=(FileReader&&) = delete;
+
+  const std::string& path() const { return path_; }
+  Index size() const { return size_; }  // when it was opened
+  // Fills `data` with the bytes from `offset`. A file that ends early is Error{damaged}. Passes the
+  // fault point file.read.
+  void read_at(Index offset, void* data, std::size_t num_bytes) const;
+  // Asks the system to forget the file's pages, so that the next read comes from the device.
+  void drop_cache() const;
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  Index size_ = 0;
+};
+
 // Buffered, checked writing of a new file (truncates an existing one). Each system call passes the
 // fault point NAME.write / NAME.flush when a fault point name is given. close() flushes; the
 // destructor closes without flushing and never throws.
@@ -83,6 +106,8 @@ PathKind path_kind(const std::string& path);
 inline bool is_file(const std::string& path) { return path_kind(path) == PathKind::file; }
 inline bool is_directory(const std::string& path) { return path_kind(path) == PathKind::directory; }
 Index file_size(const std::string& path);
+// Cuts a file back to its first `num_bytes` bytes.
+void truncate_file(const std::string& path, Index num_bytes);
 // Creates the folder and its parents; fine if it is there already.
 void make_directories(const std::string& path);
 // Names (not paths) in a folder, in byte order, without "." and "..".

@@ -16,18 +16,23 @@ namespace {
 // Longer prompts are fed in pieces of this many tokens: activations stay bounded.
 constexpr Index kPrefillTokens = 4096;
 
-Index keep_bytes(const ModelConfig& config, const Backend& backend, Index sequences,
-                 Index capacity) {
+Index keep_bytes(const ModelConfig& config, Numerics numerics, Index sequences, Index capacity) {
   Arena dry = Arena::dry("decode");
-  const DecodeState state(dry, config, backend.compute(), sequences, capacity);
-  static_cast<void>(dry.take(backend.stream(), {sequences, config.vocab_size}));
+  const DecodeState state(dry, config, compute_dtype(numerics), sequences, capacity);
+  static_cast<void>(dry.take(stream_dtype(numerics), {sequences, config.vocab_size}));
   return dry.peak();
 }
 
-PassForecast forecast(const Model& model, const Backend& backend, Index tokens, Index sequences) {
+Index pass_tokens(Index sequences, Index capacity) {
+  return std::max(sequences, std::min(kPrefillTokens, capacity));
+}
+
+PassForecast forecast(const ModelConfig& config, Numerics numerics, Index sequences,
+                      Index capacity) {
   // Row counts do not matter for activations, only the number of tokens does.
-  const PassShape shape{1, tokens, false, false, false, tokens, sequences};
-  return forecast_pass(model.config(), backend.numerics, shape);
+  const Index tokens = pass_tokens(sequences, capacity);
+  return forecast_pass(config, numerics,
+                       PassShape{1, tokens, false, false, false, tokens, sequences});
 }
 
 }  // namespace
@@ -35,13 +40,21 @@ PassForecast forecast(const Model& model, const Backend& backend, Index tokens, 
 Generator::Generator(const Model& model, const Backend& backend, Index sequences, Index capacity)
     : model_(model),
       backend_(backend),
-      max_pass_tokens_(std::max(sequences, std::min(kPrefillTokens, capacity))),
-      keep_("decode state", keep_bytes(model.config(), backend, sequences, capacity)),
-      saved_("activations", forecast(model, backend, max_pass_tokens_, sequences).saved_bytes),
-      scratch_("scratch", forecast(model, backend, max_pass_tokens_, sequences).scratch_bytes),
+      max_pass_tokens_(pass_tokens(sequences, capacity)),
+      keep_("decode state", keep_bytes(model.config(), backend.numerics, sequences, capacity)),
+      saved_("activations",
+             forecast(model.config(), backend.numerics, sequences, capacity).saved_bytes),
+      scratch_("scratch",
+               forecast(model.config(), backend.numerics, sequences, capacity).scratch_bytes),
       state_(std::make_unique<DecodeState>(keep_, model.config(), backend.compute(), sequences,
                                            capacity)),
       logits_(keep_.take(backend.stream(), {sequences, model.config().vocab_size})) {}
+
+Index Generator::bytes(const ModelConfig& config, Numerics numerics, Index sequences,
+                       Index capacity) {
+  const PassForecast f = forecast(config, numerics, sequences, capacity);
+  return keep_bytes(config, numerics, sequences, capacity) + f.saved_bytes + f.scratch_bytes;
+}
 
 std::span<const float> Generator::logits_of(Index i) const {
   const auto row = logits_[i].as<float, 1>();

@@ -47,6 +47,8 @@ class Generator {
   // Next-token logits [V] after feeding `tokens` to sequence `row` (tests, stepwise use).
   std::vector<float> feed(Index row, std::span<const std::int32_t> tokens,
                           const GenerateOptions& options, Index left_padding = 0);
+  // Bytes that a Generator takes.
+  static Index bytes(const ModelConfig& config, Numerics numerics, Index sequences, Index capacity);
   const DecodeState& state() const { return *state_; }
   void reset(Index row) { state_->reset(row); }
 

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/start.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+
+namespace zaya {
+
+Numerics numerics_of(const TrainConfig& config) {
+  return config.run.numerics == "bf16" ? Numerics::bf16 : Numerics::f32;
+}
+
+Index micro_batch_tokens(const PhaseOptions& phase, const ParallelOptions& parallel) {
+  return phase.micro_batch_tokens > 0 ? phase.micro_batch_tokens
+                                      : phase.batch_tokens / parallel.lanes;
+}
+
+Index largest_micro_batch(const TrainConfig& config) {
+  Index most = 0;
+  for (const PhaseOptions& phase : config.phases) {
+    most = std::max(most, micro_batch_tokens(phase, config.parallel));
+  }
+  return most;
+}
+
+Index max_positions(const TrainConfig& config) {
+  Index most = std::min(config.model.max_position_embeddings, config.metrics.sample_tokens + 256);
+  for (const PhaseOptions& phase : config.phases) most = std::max(most, phase.sequence_length);
+  return most;
+}
+
+void prepare_folder(const RunFolder& folder, const TrainConfig& config, const std::string& start,
+                    const ResumeChoice& resume) {
+  if (start.empty() && resume.kind == ResumeChoice::Kind::never && config.run.overwrite) {
+    remove_all(folder.checkpoints());
+    remove_all(folder.metrics());
+    remove_all(folder.log());
+  }
+  make_directories(folder.checkpoints());
+  // Nothing changes when a finished or unchanged run starts again.
+  const std::string text = to_toml(config);
+  if (!is_file(folder.config()) || read_file(folder.config()) != text) {
+    write_file_atomically(folder.config(), text);
+  }
+}
+
+void check_same_run(const Json& saved, const Json& keys, const std::string& data_fingerprint,
+                    const std::string& where, bool accepts_changes) {
+  const auto report = [&](const std::string& change) {
+    if (!accepts_changes) {
+      throw Error{ErrorKind::usage,
+                  fmt::format("{}: {}; set it back, start another run.directory, or give "
+                              "--accept-changes",
+                              where, change)};
+    }
+    log_warning("accepted: " + change);
+  };
+  const Json& old = saved.at("configuration");
+  for (const auto& [key, value] : keys.members()) {
+    const Json* before = old.find(key);
+    const std::string was = before == nullptr ? "absent" : before->dump();
+    if (was != value.dump()) {
+      report(fmt::format("{} was {} and is now {}", key, was, value.dump()));
+    }
+  }
+  for (const auto& [key, value] : old.members()) {
+    if (keys.find(key) == nullptr)
+      report(fmt::format("{} was {} and is now absent", key, value.dump()));
+  }
+  if (saved.at("data").as_string() != data_fingerprint) {
+    report("data.train does not hold the tokens that this run was trained on");
+  }
+}
+
+double measure_peak_flops(const Backend& backend, Arena& scratch) {
+  const Rewind rewind(scratch);
+  constexpr Index kSize = 1024;
+  const Index needed = 3 * kSize * kSize * 4;
+  if (scratch.is_dry() || scratch.capacity() - scratch.used() < needed) return 0;
+  const Tensor x = scratch.take(backend.compute(), {kSize, kSize});
+  const Tensor w = scratch.take(backend.compute(), {kSize, kSize});
+  const Tensor y = scratch.take(backend.compute(), {kSize, kSize});
+  backend.move->zero(x);
+  backend.move->zero(w);
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const double began = monotonic_seconds();
+    backend.gemm->forward(x, w, ConstTensor{}, y);
+    const double seconds = monotonic_seconds() - began;
+    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds);
+  }
+  return best;
+}
+
+}  // namespace zaya
