@@ -43,8 +43,9 @@ int command_train(Arguments arguments) {
   std::vector<std::string> words;
   std::string resume = "auto";
   bool is_plan = false, is_options = false, accepts_changes = false, is_json = false;
-  Command command("train", "Trains a model, or continues a run.",
-                  "zaya train configs/quickstart.toml run.directory=runs/first phase.0.tokens=500000");
+  Command command(
+      "train", "Trains a model, or continues a run.",
+      "zaya train configs/quickstart.toml run.directory=runs/first phase.0.tokens=500000");
   command.positionals("CONFIG.toml section.key=value", words,
                       "Configuration file, then options that override it.", false);
   command.option("--resume", resume,

@@ -74,7 +74,7 @@ std::string legacy_global_name(const std::string& name) {
 
 }  // namespace
 
-std::vector<StoredTensor> stored_tensors(const Param& param, Layout layout,
+std::vector<FolderTensor> stored_tensors(const Param& param, Layout layout,
                                          const ModelConfig& config) {
   constexpr std::string_view kLayers = "model.layers.";
   if (layout == Layout::native) return {{param.name, -1, param.shape}};
@@ -87,7 +87,7 @@ std::vector<StoredTensor> stored_tensors(const Param& param, Layout layout,
   if (!is_gate_up && rest != "mlp.experts.down_proj") {
     return {{legacy_block_name(rest, block, config.num_hidden_layers), -1, param.shape}};
   }
-  std::vector<StoredTensor> experts;
+  std::vector<FolderTensor> experts;
   for (Index e = 0; e < config.num_experts; ++e) {
     experts.push_back({fmt::format("model.layers.{}.zaya_block.experts.local_experts.{}.linear_fc{}"
                                    ".weight",

@@ -14,14 +14,14 @@
 namespace zaya {
 
 // One stored tensor of a parameter: the whole (entry = -1), or entry `entry` of its first dim.
-struct StoredTensor {
+struct FolderTensor {
   std::string name;
   Index entry = -1;
   Shape shape;  // as stored
 };
 
 // How a folder of this layout stores the parameter.
-std::vector<StoredTensor> stored_tensors(const Param& param, Layout layout,
+std::vector<FolderTensor> stored_tensors(const Param& param, Layout layout,
                                          const ModelConfig& config);
 
 }  // namespace zaya

@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "base/json.h"
+#include "checkpoint/hf_folder.h"
 #include "export/hf_config.h"
 #include "model/model.h"
 
@@ -21,6 +22,8 @@ struct OpenModel {
   std::unique_ptr<ParamSet> params;
   std::unique_ptr<Model> model;
   std::unique_ptr<Arena> run;  // weights and rotary tables
+  // Weights that are used where they lie in the mapped files of a published folder.
+  std::unique_ptr<HfFolder> mapped;
   std::string tokenizer_path;  // "" when the folder has none
   Json generation_config;      // generation_config.json, or null
 };

@@ -110,6 +110,8 @@ class ParamScope {
 class Gradients {
  public:
   Gradients() = default;
+  // Over an existing flat buffer [flat_count()].
+  explicit Gradients(Tensor flat) : flat_(flat) {}
   Gradients(Arena& arena, const ParamSet& params, DType stream)
       : flat_(arena.take(stream, {params.flat_count()})) {}
   Tensor flat() const { return flat_; }

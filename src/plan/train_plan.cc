@@ -60,7 +60,7 @@ std::string text_plan(const TrainConfig& config, const ParamSet& params, const R
   out += fmt::format("  {:<28} {:>12}\n  {:<28} {:>12}\n\n", "total",
                      human_bytes(static_cast<double>(memory.total())), "available now",
                      human_bytes(static_cast<double>(available_bytes())));
-  out += "parameter groups\n" + groups_as_text(params, config.optimizer) + "\n";
+  out += "parameter groups\n" + kinds_as_text(param_kinds(params, config.optimizer)) + "\n";
   out += fmt::format("work\n  one step    {:.3g} TFLOP, {:.1f} % of it the optimizer's products\n",
                      work.flops_per_step / 1e12, 100 * work.optimizer_flops / work.flops_per_step);
   out += fmt::format("  whole run   {:.3g} TFLOP\n", work.total_flops / 1e12);
@@ -81,7 +81,18 @@ Json json_plan(const TrainConfig& config, const ParamSet& params, const RunMemor
   out.set("memory_bytes", table);
   out.set("total_bytes", memory.total());
   out.set("available_bytes", available_bytes());
-  out.set("groups", groups_as_json(params, config.optimizer));
+  Json groups = Json::array();
+  for (const ParamKind& kind : param_kinds(params, config.optimizer)) {
+    Json group = Json::object();
+    group.set("name", kind.name);
+    group.set("shape", to_string(kind.shape));
+    group.set("role", name_of(kind.role));
+    group.set("decays", kind.decays);
+    group.set("count", kind.count);
+    group.set("elements", kind.elements);
+    groups.push(std::move(group));
+  }
+  out.set("groups", std::move(groups));
   out.set("flops_per_step", work.flops_per_step);
   out.set("optimizer_flops_per_step", work.optimizer_flops);
   out.set("total_flops", work.total_flops);
