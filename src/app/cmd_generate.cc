@@ -86,7 +86,7 @@ std::vector<std::int32_t> stop_ids(const OpenModel& open, const Tokenizer* token
     }
   }
   add(open.config.eos_token_id);
-  if (tokenizer != nullptr && tokenizer->eos_id()) add(*tokenizer->eos_id());
+  if (tokenizer != nullptr && tokenizer->eos()) add(*tokenizer->eos());
   return ids;
 }
 
@@ -109,7 +109,7 @@ class Printer {
  public:
   Printer(const Tokenizer* tokenizer, bool is_streaming)
       : tokenizer_(tokenizer), is_streaming_(is_streaming) {
-    if (tokenizer != nullptr) decoder_.emplace(*tokenizer);
+    if (tokenizer != nullptr) decoder_.emplace(*tokenizer, DecodeOptions{true, true});
   }
   bool on_token(std::int32_t id, bool is_hidden) {
     if (is_streaming_ && !is_hidden) {
@@ -175,14 +175,14 @@ void print_result(const Options& o, const std::vector<Prompt>& prompts,
       Json ids = Json::array();
       for (const std::int32_t id : results[i]) ids.push(Json(std::int64_t{id}));
       line.set("ids", ids);
-      if (tokenizer != nullptr) line.set("text", tokenizer->decode(results[i], true));
+      if (tokenizer != nullptr) line.set("text", tokenizer->decode(results[i], {true, true}));
       line.set("prompt_tokens", static_cast<Index>(prompts[i].ids.size()));
       std::fputs((line.dump() + "\n").c_str(), stdout);
     } else if (results.size() > 1) {
       std::string text;
       if (tokenizer != nullptr) {
         text = (o.prints_prompt && i < o.prompts.size() ? o.prompts[i] : "") +
-               tokenizer->decode(results[i], true);
+               tokenizer->decode(results[i], {true, true});
       } else {
         for (const std::int32_t id : results[i]) text += fmt::format("{} ", id);
       }

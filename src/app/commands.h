@@ -12,6 +12,14 @@ namespace zaya {
 
 using Arguments = std::span<const std::string>;
 
+int command_checkpoint(Arguments arguments);
+int command_dataset(Arguments arguments);
+int command_eval(Arguments arguments);
+int command_generate(Arguments arguments);
+int command_prepare(Arguments arguments);
+int command_score(Arguments arguments);
+int command_tokenizer(Arguments arguments);
+int command_train(Arguments arguments);
 int command_version(Arguments arguments);
 
 struct CommandEntry {

@@ -37,6 +37,17 @@ ModelConfig config_of_checkpoint(const CheckpointReader& reader) {
   return config;
 }
 
+// Sequence length of the last phase in a checkpoint's configuration, or 0.
+Index trained_length(const Json& run_state) {
+  Index length = 0;
+  for (Index phase = 0;; ++phase) {
+    const Json* value =
+        run_state.at("configuration").find(fmt::format("phase.{}.sequence_length", phase));
+    if (value == nullptr) return length;
+    length = value->as_integer();
+  }
+}
+
 // The HF folder's config.json.
 HfConfig config_of_folder(const std::string& path) {
   const std::string file = join_path(path, "config.json");
@@ -245,6 +256,7 @@ OpenModel open_model(const std::string& path, const Backend& backend, const Open
   } else {
     reader.emplace(step_folder);
     open.config = config_of_checkpoint(*reader);
+    open.trained_length = trained_length(reader->run_state());
   }
   open.params = std::make_unique<ParamSet>();
   open.model = std::make_unique<Model>(open.config, *open.params);

@@ -26,6 +26,7 @@ struct OpenModel {
   std::unique_ptr<HfFolder> mapped;
   std::string tokenizer_path;  // "" when the folder has none
   Json generation_config;      // generation_config.json, or null
+  Index trained_length = 0;    // sequence length of the last phase, 0 when unknown
 };
 
 struct OpenOptions {

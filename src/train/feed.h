@@ -5,7 +5,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <string>
 
 #include "train/config.h"
 #include "train/step.h"

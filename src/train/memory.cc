@@ -72,7 +72,8 @@ Index RunMemory::total() const {
 RunMemory forecast_run(const TrainConfig& config) {
   RunMemory memory;
   const Numerics numerics = numerics_of(config);
-  const Backend backend = make_count_backend(numerics, memory.optimizer_work);
+  WorkCount ignored;
+  const Backend backend = make_count_backend(numerics, ignored);
   Arena run = Arena::dry("run"), saved = Arena::dry("saved"), scratch = Arena::dry("scratch");
   ParamSet params;
   Model model(config.model, params);

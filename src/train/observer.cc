@@ -95,7 +95,7 @@ void Observer::print_sample() {
   const auto texts = s.generator->generate({&prompt, 1}, options,
                                            [](Index, std::int32_t) { return stop_signal() == 0; });
   log_info("sample: " +
-           one_line(s.config.metrics.sample_prompt + s.tokenizer->decode(texts[0], true)));
+           one_line(s.config.metrics.sample_prompt + s.tokenizer->decode(texts[0], {true, true})));
 }
 
 void Observer::show_progress(const TrainState& state, const StepMetrics& m) {

@@ -25,7 +25,8 @@ std::vector<std::string> foreign_names(const RunFolder& folder) {
   std::vector<std::string> names;
   for (const std::string& name : list_directory(folder.path)) {
     const bool is_ours = name == "config.toml" || name == "metrics.jsonl" || name == "log.txt" ||
-                         name == "checkpoints" || is_partial(name);
+                         name == "checkpoints" || name == "tokenizer.json" ||
+                         name == "tokenizer_config.json" || is_partial(name);
     if (!is_ours) names.push_back(name);
   }
   if (is_directory(folder.checkpoints())) {

@@ -29,11 +29,29 @@ Index largest_micro_batch(const TrainConfig& config) {
   return most;
 }
 
+Schedule schedule_of(const PhaseOptions& phase, const OptimizerConfig& optimizer) {
+  Schedule schedule;
+  schedule.peak = phase.learning_rate > 0 ? phase.learning_rate : optimizer.learning_rate;
+  schedule.final_fraction = phase.final_learning_rate_fraction;
+  schedule.warmup_tokens = phase.warmup_tokens;
+  schedule.tokens = phase.tokens;
+  schedule.shape = parse_schedule_shape(phase.schedule);
+  return schedule;
+}
+
 Index max_positions(const TrainConfig& config) {
   Index most = std::min(config.model.max_position_embeddings, config.metrics.sample_tokens + 256);
   for (const PhaseOptions& phase : config.phases) most = std::max(most, phase.sequence_length);
   return most;
 }
+
+namespace {
+
+void copy_if_new(const std::string& from, const std::string& to) {
+  if (is_file(from) && !is_file(to)) write_file_atomically(to, read_file(from));
+}
+
+}  // namespace
 
 void prepare_folder(const RunFolder& folder, const TrainConfig& config, const std::string& start,
                     const ResumeChoice& resume) {
@@ -43,6 +61,12 @@ void prepare_folder(const RunFolder& folder, const TrainConfig& config, const st
     remove_all(folder.log());
   }
   make_directories(folder.checkpoints());
+  // The tokenizer travels with the run, so that its folder is a model by itself.
+  if (!config.data.tokenizer.empty()) {
+    copy_if_new(config.data.tokenizer, folder.path + "/tokenizer.json");
+    copy_if_new(directory_name(config.data.tokenizer) + "/tokenizer_config.json",
+                folder.path + "/tokenizer_config.json");
+  }
   // Nothing changes when a finished or unchanged run starts again.
   const std::string text = to_toml(config);
   if (!is_file(folder.config()) || read_file(folder.config()) != text) {

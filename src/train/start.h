@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/json.h"
+#include "optim/schedule.h"
 #include "tensor/arena.h"
 #include "train/config.h"
 #include "train/run_folder.h"
@@ -18,6 +19,7 @@ Numerics numerics_of(const TrainConfig& config);
 // Positions of one micro-batch of a phase, and of the largest one of the run.
 Index micro_batch_tokens(const PhaseOptions& phase, const ParallelOptions& parallel);
 Index largest_micro_batch(const TrainConfig& config);
+Schedule schedule_of(const PhaseOptions& phase, const OptimizerConfig& optimizer);
 // Longest row of any pass of the run: training, evaluation or samples.
 Index max_positions(const TrainConfig& config);
 

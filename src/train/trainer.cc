@@ -142,12 +142,13 @@ Json Trainer::run_state() const {
 
 void Trainer::load(const std::string& start) {
   const CheckpointReader reader(start);
-  reader.verify(&pool_);
   const Json& saved = reader.run_state();
   check_same_run(saved, mathematical_keys(config_), feed_.fingerprint(), start,
                  request_.accepts_changes);
-  for (const NamedTensor& tensor : state_tensors()) {
-    reader.read(tensor.name, writable(tensor));
+  for (const NamedTensor& state : state_tensors()) {
+    // Every state tensor is a window on memory of this object.
+    const ConstTensor& t = state.tensor;
+    reader.read(state.name, Tensor(const_cast<std::byte*>(t.data()), t.dtype(), t.shape()));
   }
   params_.refresh_copies(backend_);
   state_ = TrainState::from_json(saved.at("train"));
@@ -194,14 +195,14 @@ void Trainer::advance_phase() {
 
 bool Trainer::apply(const StepResult& result, StepMetrics& m) {
   const double count = static_cast<double>(std::max<Index>(result.num_targets, 1));
-  const double norm = std::sqrt(backend_.optim->sum_squares(result.gradient)) / count;
+  const std::optional<double> norm = gradient_norm(backend_, result.gradient, 1 / count);
   m.loss = result.loss_sum / count;
-  m.grad_norm = norm;
-  const PhaseOptions& phase = config_.phases[state_.phase];
-  m.learning_rate = phase_learning_rate(phase, config_.optimizer, state_.phase_tokens);
-  if (!std::isfinite(m.loss) || !std::isfinite(norm)) return false;
-  const double factor = clip_factor(norm, config_.optimizer.gradient_clip) / count;
-  Gradients gradients(result.gradient);
+  m.grad_norm = norm.value_or(NAN);
+  m.learning_rate = learning_rate_at(schedule_of(config_.phases[state_.phase], config_.optimizer),
+                                     state_.phase_tokens + result.num_targets);
+  if (!std::isfinite(m.loss) || !norm) return false;
+  const double factor = clip_factor(*norm, config_.optimizer.gradient_clip) / count;
+  const Gradients gradients(result.gradient);
   optimizer_->step(backend_, scratch_, gradients, factor, m.learning_rate, state_.update + 1);
   balancing_->step(step_gradient_->loads(), state_.update + 1);
   return true;
@@ -257,7 +258,6 @@ bool Trainer::do_step() {
   }
   fault_point("train.step");
   finish_metrics(result, began, m);
-  const PhaseOptions before = phase;
   advance_phase();
   observe(m);
   metrics_file_->write(m);
