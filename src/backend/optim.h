@@ -35,7 +35,8 @@ class OptimKernels {
   virtual void decayed_add(Tensor value, ConstTensor update, double decay, double step,
                            Tensor copy) noexcept = 0;
 
-  // Sum of squares in double over fixed blocks in order; NaN and infinity come through.
+  // Sum of squares in double over fixed blocks in order; NaN and infinity come through. x has the
+  // stream or the compute type.
   virtual double sum_squares(ConstTensor x) noexcept = 0;
 };
 

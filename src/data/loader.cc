@@ -113,11 +113,22 @@ void SampleLoader::will_need(Index first_sample, Index rows) const {
   std::vector<Piece> pieces;
   for (Index r = 0; r < rows; ++r) {
     const Sample sample = plan_.at(first_sample + r);
+    const Shard& shard = *shards_[sample.source];
+    const Index token_bytes = bytes_per_token(shard.index().type());
     pieces.clear();
     plan_.append_pieces(sample, pieces);
+    // Neighbours in the file are one request.
+    Index begin = 0, end = 0;
     for (const Piece& piece : pieces) {
-      shards_[sample.source]->will_need(piece.sequence, piece.begin, piece.end);
+      const Index position = shard.index().position(piece.sequence);
+      const Index first = position + piece.begin * token_bytes;
+      if (first != end) {
+        shard.will_need(begin, end);
+        begin = first;
+      }
+      end = position + piece.end * token_bytes;
     }
+    shard.will_need(begin, end);
   }
 }
 

@@ -195,6 +195,37 @@ TEST_CASE("a batch is a function of its sample numbers: cut differently, rows ag
   }
 }
 
+TEST_CASE("ranks that share the micro-batches of a step consume together what one rank consumes") {
+  const Setup setup({{50, 20, 3}, {33}}, shuffled(8), true);
+  constexpr Index kMicroBatches = 12, kRows = 2;  // of one step
+  const auto trace_of = [&](Index num_ranks, Index first_step, Index end_step) {
+    std::map<Index, std::vector<Sample>> trace;  // by number of the micro-batch
+    for (Index rank = 0; rank < num_ranks; ++rank) {
+      Prefetcher prefetcher(
+          [&](Index k, Prefetcher::Request& request) {
+            const Index per_step = kMicroBatches / num_ranks;
+            const Index step = first_step + k / per_step;
+            const Index micro = step * kMicroBatches + rank * per_step + k % per_step;
+            request = {setup.loader.get(), micro * kRows, kRows};
+            return step < end_step;
+          },
+          2);
+      while (const Batch* batch = prefetcher.next()) {
+        CHECK(trace.emplace(batch->first_sample / kRows, batch->samples).second);
+      }
+    }
+    return trace;
+  };
+  const auto whole = trace_of(1, 0, 4);
+  CHECK(whole.size() == 4 * kMicroBatches);
+  // Two steps on one number of ranks, two on another: the position is a global count.
+  for (const auto& [before, after] : {std::pair{4, 2}, {2, 4}, {3, 2}, {1, 3}, {2, 1}}) {
+    auto trace = trace_of(before, 0, 2);
+    trace.merge(trace_of(after, 2, 4));
+    CHECK(trace == whole);
+  }
+}
+
 TEST_CASE("the prefetcher hands out the scheduled batches in order and then nothing") {
   const Setup setup({{50, 20, 3}, {33}}, shuffled(8), true);
   for (const Index depth : {1, 2, 7}) {

@@ -153,7 +153,8 @@ std::optional<PrepareJournal> usable_journal(const PrepareOptions& options, cons
   if (!journal) return std::nullopt;
   if (journal->arguments_digest == plan.arguments_digest &&
       journal->inputs_digest == plan.inputs_digest &&
-      journal->shards.size() == plan.prefixes.size()) {
+      journal->shards.size() == plan.prefixes.size() && journal->read.file >= 0 &&
+      journal->read.file <= static_cast<Index>(plan.files.size())) {
     return journal;
   }
   log_warning(path + ": an unfinished run had other options or inputs; the work is begun anew");

@@ -36,7 +36,7 @@ struct PrepareOptions {
   bool overwrites = false;
   Index journal_every_tokens = Index{1} << 26;
   // Text held at a time by each of reader, queue (two) and encoders.
-  Index chunk_bytes = Index{16} << 20;
+  Index chunk_bytes = Index{8} << 20;
 };
 
 struct PrepareResult {

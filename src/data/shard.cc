@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/progress.h"
 
 namespace zaya {
@@ -157,12 +158,6 @@ void Shard::read(Index s, Index begin, Index end, std::int64_t* out) const {
   convert_tokens(index_->type(), data, end - begin, out);
 }
 
-void Shard::will_need(Index s, Index begin, Index end) const {
-  const Index token_bytes = bytes_per_token(index_->type());
-  bin_.will_need(static_cast<std::size_t>(index_->position(s) + begin * token_bytes),
-                 static_cast<std::size_t>((end - begin) * token_bytes));
-}
-
 TokenRange scan_tokens(const Shard& shard, Index max_tokens) {
   const TokenIndex& index = shard.index();
   TokenRange range{std::numeric_limits<std::int64_t>::max(), -1, true};
@@ -241,7 +236,13 @@ void check_usable(const Shard& shard, Index model_vocabulary, const std::string&
                             "files of the model's tokenizer, or raise model.vocab_size",
                             bin_path(shard.prefix()), range.largest, model_vocabulary)};
   }
-  if (tokenizer_digest.empty() || !shard.info() || shard.info()->tokenizer_digest.empty()) return;
+  if (tokenizer_digest.empty()) return;
+  if (!shard.info() || shard.info()->tokenizer_digest.empty()) {
+    log_info(
+        fmt::format("{}: no side file says which tokenizer made it; taken to be data.tokenizer",
+                    shard.prefix()));
+    return;
+  }
   if (shard.info()->tokenizer_digest != tokenizer_digest) {
     throw Error{
         ErrorKind::usage,

@@ -71,8 +71,10 @@ class Shard {
   // that the values fit.
   void read(Index s, Index begin, Index end, std::int32_t* out) const;
   void read(Index s, Index begin, Index end, std::int64_t* out) const;
-  // Tells the kernel that these tokens will be read soon.
-  void will_need(Index s, Index begin, Index end) const;
+  // Tells the kernel that the bytes [begin, end) of the .bin file will be read soon.
+  void will_need(Index begin, Index end) const {
+    bin_.will_need(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  }
 
  private:
   std::string prefix_;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <deque>
 
-#include "base/hash.h"
 #include "base/progress.h"
 #include "base/stop.h"
 #include "data/loader.h"
@@ -55,7 +54,7 @@ PerplexityResult evaluate_perplexity(const Model& model, const Backend& backend,
                                      const Tokenizer* tokenizer, const PerplexityOptions& o) {
   std::deque<Shard> shards;
   std::vector<const Shard*> sources;
-  const std::string digest = tokenizer == nullptr ? "" : to_hex(tokenizer->digest());
+  const std::string digest = tokenizer == nullptr ? "" : digest_text(tokenizer->digest());
   for (const std::string& prefix : o.prefixes) {
     const Shard& shard = shards.emplace_back(prefix);
     check_usable(shard, model.config().vocab_size, digest);

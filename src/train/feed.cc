@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "data/fingerprint.h"
 #include "data/loader.h"
 #include "text/tokenizer.h"
@@ -64,7 +63,7 @@ class Shards {
   Shards(const std::vector<std::string>& prefixes, const TrainConfig& config) {
     std::string digest;
     if (!config.data.tokenizer.empty()) {
-      digest = to_hex(Tokenizer::load(config.data.tokenizer).digest());
+      digest = digest_text(Tokenizer::load(config.data.tokenizer).digest());
     }
     for (const std::string& prefix : prefixes) {
       const Shard& shard = shards_.emplace_back(prefix);

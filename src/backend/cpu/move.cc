@@ -98,9 +98,6 @@ class CpuMove final : public MoveKernels {
   }
 
  private:
-  // Rows of x that one task transposes: whole cache lines of y.
-  static constexpr Index kTransposeRows = 4 * kTransposeSide;
-
   // Calls body(piece) for pieces that make up the elements of both tensors.
   template <class Body>
   void for_pieces(const ConstTensor& from, const ConstTensor& to, Body&& body) {

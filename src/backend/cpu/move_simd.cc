@@ -11,8 +11,8 @@ extern const MoveSimd kMoveSimd;
 
 namespace {
 
-constexpr Index kSide = kTransposeSide;
-static_assert(kSide == kLanes);
+constexpr Index kSide = kLanes;
+static_assert(kTransposeRows % kSide == 0);
 
 void convert(ConstRows from, Index count, Rows to) {
   with_element(from.is_bf16, [&]<class From>(From*) {
@@ -45,41 +45,57 @@ void scale(float factor, Index count, Rows x) {
   });
 }
 
-// In place of square: its transpose, by squares of 4.
-ZAYA_INLINE void transpose_square(const float (&square)[kSide][kSide],
-                                  float (&turned)[kSide][kSide]) {
+// Columns of x that are turned together: a whole cache line of any row. The result is gathered
+// here before it goes out, since rows of y a power of two apart would evict each other.
+constexpr Index kColumns = 32;
+struct Turned {
+  float rows[kColumns][kTransposeRows];
+};
+
+// to[j][i] = square[i][j], by squares of 4.
+ZAYA_INLINE void transpose_square(const float (&square)[kSide][kSide], Turned& to, Index row,
+                                  Index column) {
   for (Index i = 0; i < kSide; i += 4) {
     for (Index j = 0; j < kSide; j += 4) {
       __m128 a = _mm_loadu_ps(&square[i][j]), b = _mm_loadu_ps(&square[i + 1][j]);
       __m128 c = _mm_loadu_ps(&square[i + 2][j]), d = _mm_loadu_ps(&square[i + 3][j]);
       _MM_TRANSPOSE4_PS(a, b, c, d);
-      _mm_storeu_ps(&turned[j][i], a);
-      _mm_storeu_ps(&turned[j + 1][i], b);
-      _mm_storeu_ps(&turned[j + 2][i], c);
-      _mm_storeu_ps(&turned[j + 3][i], d);
+      _mm_storeu_ps(&to.rows[column + j][row + i], a);
+      _mm_storeu_ps(&to.rows[column + j + 1][row + i], b);
+      _mm_storeu_ps(&to.rows[column + j + 2][row + i], c);
+      _mm_storeu_ps(&to.rows[column + j + 3][row + i], d);
     }
   }
 }
 
+// Turns at most kColumns columns of at most kTransposeRows rows.
 template <class From, class To>
 ZAYA_INLINE void transpose_part(const From* x, Index x_stride, Index rows, Index columns, To* y,
                                 Index y_stride) {
-  float square[kSide][kSide] = {}, turned[kSide][kSide];
-  for (Index i = 0; i < rows; ++i) store(square[i], load_part(x + i * x_stride, 0, columns));
-  transpose_square(square, turned);
-  for (Index j = 0; j < columns; ++j) store_part(y + j * y_stride, 0, rows, load(turned[j]));
+  Turned turned;
+  for (Index i = 0; i < rows; i += kSide) {
+    const Index count = rows - i < kSide ? rows - i : kSide;
+    for (Index j = 0; j < columns; j += kSide) {
+      float square[kSide][kSide] = {};
+      for (Index r = 0; r < count; ++r)
+        store(square[r], load_part(x + (i + r) * x_stride, j, columns));
+      transpose_square(square, turned, i, j);
+    }
+  }
+  for (Index j = 0; j < columns; ++j) {
+    const float* row = turned.rows[j];
+    To* to = y + j * y_stride;
+    for_lanes(0, rows, [&](Index c, auto lanes) { store(to + c, load(row + c, lanes), lanes); });
+  }
 }
 
 void transpose(ConstRows x, Index rows, Index columns, Rows y) {
   with_element(x.is_bf16, [&]<class From>(From*) {
     with_element(y.is_bf16, [&]<class To>(To*) {
-      for (Index j = 0; j < columns; j += kSide) {
-        for (Index i = 0; i < rows; i += kSide) {
-          transpose_part(static_cast<const From*>(x.data) + i * x.stride + j, x.stride,
-                         rows - i < kSide ? rows - i : kSide,
-                         columns - j < kSide ? columns - j : kSide,
-                         static_cast<To*>(y.data) + j * y.stride + i, y.stride);
-        }
+      for (Index j = 0; j < columns; j += kColumns) {
+        transpose_part(static_cast<const From*>(x.data) + j, x.stride, rows,
+                       columns - j < kColumns ? columns - j : kColumns,
+                       static_cast<To*>(y.data) + j * y.stride, y.stride);
       }
     });
   });

@@ -94,12 +94,14 @@ class CpuOptim final : public OptimKernels {
   }
 
   double sum_squares(ConstTensor x) noexcept override {
-    const float* from = x.as<float, 1>().data();
+    const ConstRows from = flat(x);
     const Index blocks = num_blocks(x.count(), kBlockElements);
     context_->shared.reset(Workspace::rounded(blocks * Index{sizeof(double)}));
     double* sums = context_->shared.take<double>(blocks);
     for_blocks(x.count(), [&](Index begin, Index end, int) {
-      sums[begin / kBlockElements] = simd_.sum_squares(from + begin, end - begin);
+      const ConstRows part = {.data = element(from.data, begin, x.dtype()),
+                              .is_bf16 = from.is_bf16};
+      sums[begin / kBlockElements] = simd_.sum_squares(part, end - begin);
     });
     double total = 0;
     for (Index block = 0; block < blocks; ++block) total += sums[block];

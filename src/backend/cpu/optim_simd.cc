@@ -64,22 +64,28 @@ void decayed_add(float decay, float step, ConstRows update, Index count, float* 
 }
 
 // Sixteen running sums, folded in the order of the lanes.
-double sum_squares(const float* x, Index count) {
+template <class T>
+double sum_squares_of(const T* x, Index count) {
   double sums[kLanes] = {};
   Index c = 0;
   for (; c + kLanes <= count; c += kLanes) {
     for (Index i = 0; i < kLanes; ++i) {
-      const double value = static_cast<double>(x[c + i]);
+      const double value = static_cast<double>(static_cast<float>(x[c + i]));
       sums[i] += value * value;
     }
   }
   for (Index i = 0; c + i < count; ++i) {
-    const double value = static_cast<double>(x[c + i]);
+    const double value = static_cast<double>(static_cast<float>(x[c + i]));
     sums[i] += value * value;
   }
   double total = 0;
   for (Index i = 0; i < kLanes; ++i) total += sums[i];
   return total;
+}
+
+double sum_squares(const ConstRows& x, Index count) {
+  return x.is_bf16 ? sum_squares_of(static_cast<const bf16*>(x.data), count)
+                   : sum_squares_of(static_cast<const float*>(x.data), count);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ struct OptimSimd {
   // value -= decay * value + step * update; copy null: none.
   void (*decayed_add)(float decay, float step, ConstRows update, Index count, float* value,
                       Rows copy);
-  double (*sum_squares)(const float* x, Index count);
+  double (*sum_squares)(const ConstRows& x, Index count);
 };
 
 const OptimSimd& optim_simd(InstructionSet set);
