@@ -58,9 +58,10 @@ void arm_fault_point(std::string_view text) {
   a.passes = 0;
   if (a.action.starts_with("sleep:")) {
     parse_number(std::string_view(a.action).substr(6), text);
-  } else if (a.action != "kill" && a.action != "enospc" && a.action != "eio") {
+  } else if (a.action != "kill" && a.action != "enospc" && a.action != "eio" &&
+             a.action != "eio_once") {
     throw Error{ErrorKind::usage, "run.fault_point: unknown action \"" + a.action +
-                                      "\"; one of kill, enospc, eio, sleep:MS"};
+                                      "\"; one of kill, enospc, eio, eio_once, sleep:MS"};
   }
   g_is_armed = true;
 }
@@ -72,7 +73,7 @@ int fault_errno(std::string_view name) {
   if (a.name != name || ++a.passes < a.at) return 0;
   if (a.action == "kill" && a.passes == a.at) _exit(137);
   if (a.action == "enospc") return ENOSPC;
-  if (a.action == "eio") return EIO;
+  if (a.action == "eio" || (a.action == "eio_once" && a.passes == a.at)) return EIO;
   if (a.action.starts_with("sleep:")) {
     const long ms = std::stol(a.action.substr(6));
     lock.unlock();

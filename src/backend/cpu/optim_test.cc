@@ -64,19 +64,19 @@ TEST_CASE("weight decay keeps its size at a tiny learning rate") {
   if (!set) return;
   const Backend backend = make_cpu_backend(Numerics::f32, pool, *set);
   TestArena arena;
-  // 1 - 1e-7 is 1 - 2^-23 in f32, 19 % more than asked for; here half of the values must stay.
+  // 1 - 1e-6 in f32 is 1 - 17 * 2^-24, 1.3 % more than asked for.
   constexpr Index kCount = 4096;
   const Tensor value = arena.take(DType::f32, {kCount});
   for (Index i = 0; i < kCount; ++i) set_element(value, i, 1 + static_cast<double>(i) / kCount);
   const Tensor update = filled_tensor(arena, DType::f32, {kCount}, 0);
   const Tensor before = converted(arena, value, DType::f32);
-  backend.optim->decayed_add(value, update, 1e-7, 0, {});
+  backend.optim->decayed_add(value, update, 1e-6, 0, {});
   double lost = 0, total = 0;
   for (Index i = 0; i < kCount; ++i) {
     lost += element(before, i).real() - element(value, i).real();
     total += element(before, i).real();
   }
-  CHECK(lost / total == doctest::Approx(1e-7).epsilon(0.25));
+  CHECK(lost / total == doctest::Approx(1e-6).epsilon(0.005));
 }
 
 TEST_CASE("momentum and decayed addition agree with their definitions for every length") {
