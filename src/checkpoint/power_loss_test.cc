@@ -180,7 +180,8 @@ extern "C" int fsync(int descriptor) {
 
 namespace zaya {
 
-TEST_CASE("death at any point of a save leaves a checkpoint to continue from") {
+TEST_CASE("death at any point of a save leaves a checkpoint to continue from" *
+          doctest::test_suite("slow")) {
   const TestFolder folder;
   int run = 0;
   for (const bool has_power_loss : {false, true}) {

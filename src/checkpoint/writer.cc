@@ -154,8 +154,8 @@ struct CheckpointWriter::State {
     if (is_foreground) {
       if (!std::exchange(has_warned_of_foreground, true)) {
         log_warning(
-            fmt::format("no memory for a copy of the state ({}): checkpoints are written "
-                        "while training waits",
+            fmt::format("the state ({}) is not copied (limit or memory): checkpoints are "
+                        "written while training waits",
                         human_bytes(static_cast<double>(state_bytes))));
       }
       snapshot.release();

@@ -128,8 +128,8 @@ PrepareOptions corpus(const TestFolder& folder, int count) {
   options.tokenizer = write_tokenizer(folder);
   options.output = folder / "out/tokens";
   options.reading.skips_bad = true;
-  options.chunk_bytes = 500;
-  options.journal_every_tokens = 1000;
+  options.chunk_bytes = 100;
+  options.journal_every_tokens = 600;
   return options;
 }
 
@@ -239,45 +239,49 @@ TEST_CASE("the number of threads and the size of chunks change no byte") {
   }
 }
 
-TEST_CASE("killed anywhere and started again, the same bytes come out") {
-  for (const RepeatFilter::Unit repeats :
-       {RepeatFilter::Unit::none, RepeatFilter::Unit::document}) {
-    const TestFolder folder;
-    PrepareOptions options = corpus(folder, 400);
-    options.shares = {9, 1};
-    options.repeats = repeats;
-    const PrepareResult whole = run(options);
-    const std::string expected = bytes_of(whole.prefixes);
-    int num_continued = 0;
-    for (const char* fault :
-         {"prepare.chunk=kill@1", "prepare.chunk=kill@5", "prepare.chunk=kill@9",
-          "shard.write=kill@1", "shard.write=kill@8", "shard.flush=kill@4", "journal.open=kill@2",
-          "journal.write=kill@2", "journal.flush=kill@3", "index.write=kill@1",
-          "index.write=kill@2", "side.write=kill@2", "publish.rename=kill@1",
-          "publish.rename=kill@2", "publish.rename=kill@3", "publish.rename=kill@5",
-          "prepare.published=kill@1"}) {
-      CAPTURE(fault);
-      remove_all(folder / "out");
-      CHECK(run_with_fault(options, fault) == 137);
-      CHECK(run_with_fault(options, "prepare.chunk=kill@3") < 255);  // a second death, or the end
-      const PrepareResult again = run(options);
-      CHECK(bytes_of(again.prefixes) == expected);
-      CHECK(list_directory(folder / "out").size() == 6);
-      num_continued += again.has_continued ? 1 : 0;
-      if (again.was_complete) continue;
-      CHECK(again.report == whole.report);
-      CHECK(again.repeated_documents == whole.repeated_documents);
+TEST_SUITE("slow") {
+  TEST_CASE("killed anywhere and started again, the same bytes come out") {
+    for (const RepeatFilter::Unit repeats :
+         {RepeatFilter::Unit::none, RepeatFilter::Unit::document}) {
+      const TestFolder folder;
+      PrepareOptions options = corpus(folder, 400);
+      options.shares = {9, 1};
+      options.repeats = repeats;
+      const PrepareResult whole = run(options);
+      const std::string expected = bytes_of(whole.prefixes);
+      int num_continued = 0;
+      for (const std::string fault :
+           {"prepare.chunk=kill@1", "prepare.chunk=kill@5", "prepare.chunk=kill@9",
+            "shard.write=kill@1", "shard.write=kill@8", "shard.flush=kill@4", "journal.open=kill@2",
+            "journal.write=kill@2", "journal.flush=kill@3", "index.write=kill@1",
+            "index.write=kill@2", "side.write=kill@2", "publish.rename=kill@1",
+            "publish.rename=kill@2", "publish.rename=kill@3", "publish.rename=kill@5",
+            "prepare.published=kill@1"}) {
+        CAPTURE(fault);
+        remove_all(folder / "out");
+        CHECK(run_with_fault(options, fault) == 137);
+        CHECK(run_with_fault(options, "prepare.chunk=kill@3") < 255);  // a second death, or the end
+        const PrepareResult again = run(options);
+        CHECK(bytes_of(again.prefixes) == expected);
+        CHECK(list_directory(folder / "out").size() == 6);
+        num_continued += again.has_continued ? 1 : 0;
+        if (again.was_complete) continue;
+        CHECK(again.report == whole.report);
+        CHECK(again.repeated_documents == whole.repeated_documents);
+      }
+      CHECK(num_continued >= 8);
     }
-    CHECK(num_continued >= 8);
   }
-}
+
+}  // TEST_SUITE("slow")
 
 TEST_CASE("a full disk is said with exit code 6, and the work goes on when there is room") {
   const TestFolder folder;
   const PrepareOptions options = corpus(folder, 400);
   const std::string expected = bytes_of(run(options).prefixes);
-  for (const char* fault : {"shard.write=enospc@2", "journal.write=enospc@2",
-                            "index.write=enospc@1", "side.write=enospc@1", "shard.flush=eio@2"}) {
+  for (const std::string fault :
+       {"shard.write=enospc@2", "journal.write=enospc@2", "index.write=enospc@1",
+        "side.write=enospc@1", "shard.flush=eio@2"}) {
     CAPTURE(fault);
     remove_all(folder / "out");
     CHECK(run_with_fault(options, fault) == 6);

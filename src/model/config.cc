@@ -72,8 +72,11 @@ FieldList list_fields(ModelConfig& c) {
   f.add("initializer_range", c.initializer_range, "Standard deviation of fresh weights.")
       .range(0, 10);
   f.add("router_initializer_range", c.router_initializer_range,
-        "Standard deviation of fresh router matrices.")
+        "Standard deviation of fresh router matrices; 0: by router_initializer_gain.")
       .range(0, 10);
+  f.add("router_initializer_gain", c.router_initializer_gain,
+        "Fresh router matrices have the standard deviation gain / sqrt(inputs).")
+      .range(0, 100);
   f.add("temperature_init", c.temperature_init, "Start value of the key temperature.")
       .range(-100, 100);
   f.add("skip_output", c.skip_output, "What a token that chooses the skip class gets.")

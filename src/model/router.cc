@@ -1,26 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/router.h"
 
+#include <cmath>
+
 namespace zaya {
+
+namespace {
+
+Init router_init(const ModelConfig& c, Index inputs) {
+  if (c.router_initializer_range > 0) return init_normal(c.router_initializer_range);
+  return init_normal(c.router_initializer_gain / std::sqrt(static_cast<double>(inputs)));
+}
+
+}  // namespace
 
 Router::Router(const ParamScope& scope, const ModelConfig& c, Index layer)
     : eps_(c.router_eps()),
       width_(c.router_hidden_size),
       classes_(c.num_experts + 1),
       down_(scope.declare("down_proj.weight", {width_, c.hidden_size},
-                          init_normal(c.router_initializer_range), kMatrix)),
+                          router_init(c, c.hidden_size), kMatrix)),
       down_bias_(scope.declare("down_proj.bias", {width_}, init_constant(0), kVector)),
       depth_scale_(
           scope.declare_if(layer > 0, "router_states_scale", {width_}, init_constant(1), kVector)),
       norm_(scope.declare("router_mlp.norm.weight", {width_}, init_constant(1), kVector)),
-      w1_(scope.declare("router_mlp.fc1.weight", {width_, width_},
-                        init_normal(c.router_initializer_range), kStreamMatrix)),
+      w1_(scope.declare("router_mlp.fc1.weight", {width_, width_}, router_init(c, width_),
+                        kStreamMatrix)),
       b1_(scope.declare("router_mlp.fc1.bias", {width_}, init_constant(0), kVector)),
-      w2_(scope.declare("router_mlp.fc2.weight", {width_, width_},
-                        init_normal(c.router_initializer_range), kStreamMatrix)),
+      w2_(scope.declare("router_mlp.fc2.weight", {width_, width_}, router_init(c, width_),
+                        kStreamMatrix)),
       b2_(scope.declare("router_mlp.fc2.bias", {width_}, init_constant(0), kVector)),
-      w3_(scope.declare("router_mlp.out_proj.weight", {classes_, width_},
-                        init_normal(c.router_initializer_range), kStreamMatrix)),
+      w3_(scope.declare("router_mlp.out_proj.weight", {classes_, width_}, router_init(c, width_),
+                        kStreamMatrix)),
       biases_(scope.declare("balancing_biases", {classes_}, init_constant(0), kBuffer)) {}
 
 void Router::forward(Pass& pass, ConstTensor x, ConstTensor prev, Tensor state, Routes& routes,

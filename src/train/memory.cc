@@ -26,13 +26,13 @@ constexpr Index kProcessBytes = Index{96} << 20;
 constexpr Index kPrefetchedBatches = 4;
 constexpr Index kFeedBytesPerPosition = 32;
 
-// Moments and momentum are state; everything in the run arena except gradients, copies and rotary
-// tables goes into checkpoints.
+// Everything in the run arena except gradients, copies and rotary tables goes into checkpoints.
 Index saved_state_bytes(const std::map<std::string, Index>& table) {
   Index bytes = 0;
   for (const auto& [name, size] : table) {
-    const bool is_state = name == "weights" || name.starts_with("optimizer");
-    if (is_state) bytes += size;
+    const bool is_derived =
+        name == "gradients" || name == "weight copies" || name == "rotary tables";
+    if (!is_derived) bytes += size;
   }
   return bytes;
 }
@@ -83,9 +83,9 @@ RunMemory forecast_run(const TrainConfig& config) {
   const Balancing balancing(config.model, balancing_biases(model), config.optimizer, run);
   const StepGradient gradient(model, params, backend, config.parallel.lanes, false, run, saved,
                               scratch);
-  memory.optimizer_work = {};
-  optimizer.step(backend, scratch,
-                 Gradients(Tensor(nullptr, backend.stream(), Shape{params.flat_count()})), 1, 0, 1);
+  const Backend counting = make_count_backend(numerics, memory.optimizer_work);
+  const Gradients gradients(Tensor(nullptr, backend.stream(), Shape{params.flat_count()}));
+  optimizer.step(counting, scratch, gradients, 1, 0, 1);
   const PassForecast pass = largest_pass(config, numerics);
   memory.micro_batch_work = pass.work;
   memory.run_bytes = run.peak();
