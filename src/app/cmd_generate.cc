@@ -193,12 +193,11 @@ void print_result(const Options& o, const std::vector<Prompt>& prompts,
 
 }  // namespace
 
-int command_generate(Arguments arguments) {
-  ModelOptions model_options;
-  Options o;
+namespace {
+
+// Declares and reads the command line; false when help was printed.
+bool parse_options(Command& command, ModelOptions& model_options, Options& o, Arguments arguments) {
   bool hides_prompt = false;
-  Command command("generate", "Continues prompts.",
-                  "zaya generate --model runs/quickstart --prompt \"In the beginning\" --seed 3");
   model_options.declare(command, "bf16");
   command.option("--prompt", o.prompts, "Text to continue; may be given several times.");
   command.option("--prompt-file", o.prompt_file, "File with the text to continue.");
@@ -216,10 +215,56 @@ int command_generate(Arguments arguments) {
   command.flag("--ignore-eos", o.ignore_eos, "Go on after end of text.");
   command.flag("--hide-prompt", hides_prompt, "Print the continuation only.");
   command.flag("--json", o.is_json, "One JSON line per prompt: ids, text.");
-  if (!command.parse(arguments)) return 0;
+  if (!command.parse(arguments)) return false;
   o.prints_prompt = !hides_prompt;
-  check(o);
+  return true;
+}
 
+// Generates and prints; the result is the number of new tokens.
+Index run_prompts(const RunningModel& running, const Options& o, const Tokenizer* tokenizer,
+                  const std::vector<Prompt>& prompts) {
+  Index longest = 0;
+  for (const Prompt& prompt : prompts) {
+    longest = std::max(longest, static_cast<Index>(prompt.ids.size()));
+  }
+  const Index limit = running.open.config.max_position_embeddings;
+  const Index capacity = std::min(limit, o.context > 0 ? o.context : longest + o.max_new_tokens);
+  Generator generator(*running.open.model, *running.backend, static_cast<Index>(prompts.size()),
+                      capacity);
+  GenerateOptions generate;
+  generate.sampler = o.sampler;
+  generate.max_new_tokens = o.max_new_tokens;
+  generate.skip_is_identity = running.skip_is_identity;
+  if (tokenizer != nullptr) generate.vocabulary_limit = tokenizer->vocabulary_size();
+  const std::vector<std::int32_t> ends = stop_ids(running.open, tokenizer);
+  if (!o.ignore_eos) generate.stop_ids = ends;
+
+  const bool is_streaming = prompts.size() == 1 && !o.is_json;
+  Printer printer(tokenizer, is_streaming);
+  if (is_streaming && o.prints_prompt && !o.prompts.empty()) {
+    std::fputs(o.prompts[0].c_str(), stdout);
+    std::fflush(stdout);
+  }
+  const auto results = generator.generate(prompts, generate, [&](Index, std::int32_t id) {
+    const bool is_end = std::find(ends.begin(), ends.end(), id) != ends.end();
+    return printer.on_token(id, is_end && tokenizer != nullptr);
+  });
+  printer.finish();
+  print_result(o, prompts, results, tokenizer);
+  Index made = 0;
+  for (const auto& result : results) made += static_cast<Index>(result.size());
+  return made;
+}
+
+}  // namespace
+
+int command_generate(Arguments arguments) {
+  ModelOptions model_options;
+  Options o;
+  Command command("generate", "Continues prompts.",
+                  "zaya generate --model runs/quickstart --prompt \"In the beginning\" --seed 3");
+  if (!parse_options(command, model_options, o, arguments)) return 0;
+  check(o);
   const RunningModel running = start_model(model_options, {});
   apply_defaults(command, running.open.generation_config, o);
   check(o);
@@ -230,39 +275,10 @@ int command_generate(Arguments arguments) {
     tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(path));
   }
   const std::vector<Prompt> prompts = make_prompts(o, running.open, tokenizer.get());
-  Index longest = 0, prompt_tokens = 0;
-  for (const Prompt& prompt : prompts) {
-    longest = std::max(longest, static_cast<Index>(prompt.ids.size()));
-    prompt_tokens += static_cast<Index>(prompt.ids.size());
-  }
-  const Index limit = running.open.config.max_position_embeddings;
-  const Index capacity = std::min(limit, o.context > 0 ? o.context : longest + o.max_new_tokens);
-  Generator generator(*running.open.model, *running.backend, static_cast<Index>(prompts.size()),
-                      capacity);
-
-  GenerateOptions generate;
-  generate.sampler = o.sampler;
-  generate.max_new_tokens = o.max_new_tokens;
-  generate.skip_is_identity = running.skip_is_identity;
-  if (tokenizer) generate.vocabulary_limit = tokenizer->vocabulary_size();
-  const std::vector<std::int32_t> ends = stop_ids(running.open, tokenizer.get());
-  if (!o.ignore_eos) generate.stop_ids = ends;
-  Printer printer(tokenizer.get(), prompts.size() == 1 && !o.is_json);
-  if (prompts.size() == 1 && !o.is_json && o.prints_prompt && !o.prompts.empty()) {
-    std::fputs(o.prompts[0].c_str(), stdout);
-    std::fflush(stdout);
-  }
   const double began = monotonic_seconds();
-  const auto results = generator.generate(prompts, generate, [&](Index, std::int32_t id) {
-    const bool is_end = std::find(ends.begin(), ends.end(), id) != ends.end();
-    return printer.on_token(id, is_end && tokenizer != nullptr);
-  });
-  printer.finish();
-  print_result(o, prompts, results, tokenizer.get());
-  Index made = 0;
-  for (const auto& result : results) made += static_cast<Index>(result.size());
+  const Index made = run_prompts(running, o, tokenizer.get(), prompts);
   const double seconds = monotonic_seconds() - began;
-  log_info(fmt::format("{} prompt tokens, {} new tokens, {:.1f} tokens/s", prompt_tokens, made,
+  log_info(fmt::format("{} new tokens, {:.1f} tokens/s", made,
                        static_cast<double>(made) / std::max(seconds, 1e-9)));
   return stop_signal() > 0 ? 128 + stop_signal() : 0;
 }

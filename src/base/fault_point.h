@@ -10,8 +10,8 @@ namespace zaya {
 
 // Arms one point: "NAME=ACTION@COUNT". ACTION is kill (the process ends at once with status 137,
 // nothing is flushed), enospc or eio (fault_errno returns that error from then on), eio_once (at
-// that pass only), or sleep:MS (a delay at each pass). COUNT is the pass at which it acts, from 1 (default 1). An empty text
-// disarms. Throws Error{usage} when the text can't be understood.
+// that pass only), or sleep:MS (a delay at each pass). COUNT is the pass at which it acts, from 1
+// (default 1). An empty text disarms. Throws Error{usage} when the text can't be understood.
 void arm_fault_point(std::string_view text);
 
 // Passes the point: kills or sleeps if armed so.

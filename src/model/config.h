@@ -41,10 +41,10 @@ struct ModelConfig {
   Index bos_token_id = 2;
   Index eos_token_id = 1;
   double initializer_range = 0.02;
-  // 0: router_initializer_gain / sqrt(inputs), so that a fresh router's probabilities differ between
-  // tokens by more than one step of the balancing controller.
+  // 0: router_initializer_gain / sqrt(inputs), so that a fresh router's probabilities differ
+  // between tokens by more than one step of the balancing controller.
   double router_initializer_range = 0;
-  double router_initializer_gain = 1.5;
+  double router_initializer_gain = 0.7;
   double temperature_init = 1;
   std::string skip_output = "zero";  // zero or identity: what a token that chooses skip gets
 

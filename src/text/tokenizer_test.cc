@@ -129,7 +129,8 @@ TEST_CASE("a template, or add_bos_token, puts ids around a text") {
   CHECK(tokens_of(by_config, "a", {.add_special = true}) == Strings{"<s>", "a"});
   t.post_processor = R"({"type":"Sequence","processors":[{"type":"ByteLevel"},
     {"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"B"}},{"Sequence":{"id":"A"}},
-     {"SpecialToken":{"id":"E"}}],"pair":[],"special_tokens":{"B":{"ids":[30]},"E":{"ids":[31]}}}]})";
+     {"SpecialToken":{"id":"E"}}],"pair":[],
+     "special_tokens":{"B":{"ids":[30]},"E":{"ids":[31]}}}]})";
   const Tokenizer by_template = Tokenizer::from_memory(t.json(), "t", config);
   CHECK(by_template.around_rule() == Tokenizer::AroundRule::from_template);
   CHECK(tokens_of(by_template, "a", {.add_special = true}) == Strings{"<s>", "a", "</s>"});

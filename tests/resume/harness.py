@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small run to do things to: text, tokenizer, token files and a configuration in a fresh folder."""
+"""A small run to do things to: text, tokenizer, token files, configuration in a fresh folder."""
 import json
 import os
 import random
@@ -96,7 +96,8 @@ sample_prompt = "the river"
         return done.stderr
 
     def must(self, arguments):
-        done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([self.binary, *arguments], capture_output=True, text=True,
+                              timeout=120)
         assert done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stderr[-2000:]}"
         return done.stdout
 
@@ -115,5 +116,6 @@ sample_prompt = "the river"
 
     def check_metrics(self, run):
         rows = self.metrics(run)
-        assert [row["step"] for row in rows] == list(range(1, len(rows) + 1)), "steps are not 1, 2, ..."
+        steps = [row["step"] for row in rows]
+        assert steps == list(range(1, len(rows) + 1)), f"steps are {steps}"
         return rows

@@ -60,8 +60,9 @@ def test_kills(binary):
                   "checkpoint.before_prune", "metrics.write", "train.step"]
         for point in points:
             for count in (1, 2, 4):
-                done = subprocess.run(bench.command("killed", f"run.fault_point={point}=kill@{count}"),
-                                      capture_output=True, text=True, timeout=120)
+                fault = f"run.fault_point={point}=kill@{count}"
+                done = subprocess.run(bench.command("killed", fault), capture_output=True,
+                                      text=True, timeout=120)
                 assert done.returncode in (0, 137), f"{point}: exit {done.returncode} {done.stderr}"
                 if done.returncode == 0:
                     shutil.rmtree(bench.path("killed"))
@@ -71,14 +72,14 @@ def test_kills(binary):
 
 
 def test_bits(binary):
-    """Threads, recompute, observation, prefetching and restarts change no bit; lanes fix the bits."""
+    """Threads, recompute, observation and restarts change no bit; lanes fix the bits."""
     for lanes in (1, 4):
         with Bench(binary, lanes=lanes) as bench:
             bench.train("one", "run.threads=1")
             want = bench.digest("one")
             for threads in (2, 3, 7):
                 bench.train(f"threads{threads}", f"run.threads={threads}")
-                assert bench.digest(f"threads{threads}") == want, f"{threads} threads, {lanes} lanes"
+                assert bench.digest(f"threads{threads}") == want, (threads, lanes)
             bench.train("recompute", "run.recompute=blocks")
             assert bench.digest("recompute") == want, "recompute changes bits"
             bench.train("blind", "metrics.validate_every_steps=0", "metrics.sample_every_steps=0",
@@ -117,7 +118,8 @@ def test_signals(binary):
         rng = random.Random(5)
         for i in range(16):
             number = (signal.SIGTERM, signal.SIGINT)[i % 2]
-            process = subprocess.Popen(bench.command("signalled"), stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen(bench.command("signalled"), stderr=subprocess.PIPE,
+                                       text=True)
             time.sleep(rng.uniform(0.05, seconds * 0.8))
             process.send_signal(number)
             sent = time.time()
@@ -152,7 +154,7 @@ def test_faults(binary):
         # metrics.jsonl can't be written: training goes on.
         text = bench.train("quiet", "run.fault_point=metrics.write=enospc@5")
         assert "without metrics" in text and bench.digest("quiet") == want
-        # One step that is not finite is skipped: counted, logged, nothing updated, schedule unmoved.
+        # One step that is not finite is skipped: counted, logged, and the schedule stays.
         text = bench.train("skip", "run.fault_point=train.loss=eio_once@7")
         rows = bench.check_metrics("skip")
         assert rows[6]["is_skipped"] and rows[6]["loss"] is None and "step 7" in text
@@ -161,8 +163,8 @@ def test_faults(binary):
         rate = rows[7]["learning_rate"]
         assert abs(rate - good[6]["learning_rate"]) < abs(rate - good[7]["learning_rate"]), rate
         # All steps from the ninth on are not finite: exit 5, the checkpoint before is good.
-        text = bench.train("poisoned", "run.fault_point=train.loss=eio@9", "run.max_skipped_steps=3",
-                           expect=5)
+        text = bench.train("poisoned", "run.fault_point=train.loss=eio@9",
+                           "run.max_skipped_steps=3", expect=5)
         assert "3 steps in a row" in text, text
         bench.must(["checkpoint", "verify", bench.path("poisoned")])
         assert bench.steps("poisoned")[-1] == "step-00000008"
@@ -186,9 +188,10 @@ def damage_cases(folder):
         path = os.path.join(folder, name)
         os.truncate(path, os.path.getsize(path) // 2)
 
-    return [("flipped data", lambda: flip(data, 0.7)), ("flipped header", lambda: flip(data, 0.001)),
-            ("flipped index", lambda: flip("index.json", 0.5)), ("cut data", lambda: cut(data)),
-            ("cut index", lambda: cut("index.json")),
+    return [("flipped data", lambda: flip(data, 0.7)),
+            ("flipped header", lambda: flip(data, 0.001)),
+            ("flipped index", lambda: flip("index.json", 0.5)),
+            ("cut data", lambda: cut(data)), ("cut index", lambda: cut("index.json")),
             ("no data", lambda: os.remove(os.path.join(folder, data))),
             ("no index", lambda: os.remove(os.path.join(folder, "index.json")))]
 
@@ -239,7 +242,8 @@ def test_refusals(binary):
             last = text.strip().splitlines()[-1]
             assert re.search(pattern, last), f"expected {pattern} in: {last}"
 
-        refused("optimizer.learning_rate was 0.003 and is now 0.002", "optimizer.learning_rate=2e-3")
+        refused("optimizer.learning_rate was 0.003 and is now 0.002",
+                "optimizer.learning_rate=2e-3")
         refused("phase.0.tokens was 5000", "phase.0.tokens=9000")
         refused("does not hold the tokens", f'data.train=["{bench.path("other")}"]')
         refused("holds a run", flags=("--resume", "never"))
@@ -247,7 +251,8 @@ def test_refusals(binary):
                 "model.hiden_size=64")
         refused("unknown section trian", "trian.x=1")
         refused("multiple of sequence_length", "phase.0.batch_tokens=250", run="new")
-        refused("num_attention_heads .* must be a multiple", "model.num_attention_heads=3", run="new")
+        refused("num_attention_heads .* must be a multiple", "model.num_attention_heads=3",
+                run="new")
         refused("available", "model.hidden_size=65536", "model.moe_intermediate_size=65536",
                 "model.num_experts=64", run="new")
         refused("no such token file", 'data.train=["/nowhere/x"]', run="new")
