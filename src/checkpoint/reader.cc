@@ -16,7 +16,7 @@ namespace zaya {
 
 namespace {
 
-constexpr Index kChunkBytes = Index{1} << 20;
+constexpr Index kChunkBytes = Index{1} << 18;
 
 [[noreturn]] void damaged(const std::string& where, const std::string& what) {
   throw Error{ErrorKind::damaged, where + ": " + what};

@@ -84,17 +84,18 @@ void Bpe::find_byte_symbols() {
   }
 }
 
-// With a token for every byte there are no unknown characters.
-bool Bpe::unknowns_can_fuse() const {
-  const bool has_all_bytes = options_.has_byte_fallback &&
-                             std::find(byte_ids_.begin(), byte_ids_.end(), -1) == byte_ids_.end();
-  return unknown_ >= 0 && options_.fuses_unknown && !has_all_bytes;
+// Does every character give symbols that depend on it alone? Not when unknown ones fuse or vanish,
+// or when byte tokens overtake them.
+bool Bpe::characters_stand_alone() const {
+  const bool has_all_bytes = std::find(byte_ids_.begin(), byte_ids_.end(), -1) == byte_ids_.end();
+  if (options_.has_byte_fallback) return has_all_bytes;
+  return unknown_ >= 0 && !options_.fuses_unknown;
 }
 
 // Symbols that are not written as the characters they stand for (byte tokens, the unknown token)
 // could merge across a border unseen; no maker's file has such merges, and then nothing is cut.
 void Bpe::find_joins() {
-  if (unknowns_can_fuse()) return;
+  if (!characters_stand_alone()) return;
   std::vector<bool> is_disguised(static_cast<std::size_t>(vocabulary_.id_end()));
   if (options_.has_byte_fallback) {
     for (const TokenId id : byte_ids_) {

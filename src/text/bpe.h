@@ -119,7 +119,7 @@ class Bpe {
 
   void find_byte_symbols();
   void find_joins();
-  bool unknowns_can_fuse() const;
+  bool characters_stand_alone() const;
   std::optional<TokenId> whole_part(std::string_view part, BpeScratch& scratch) const;
   void encode_piece(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& out) const;
   void append_symbols(std::string_view piece, std::vector<TokenId>& symbols) const;

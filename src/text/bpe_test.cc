@@ -61,11 +61,16 @@ Strings plain_encode(const Model& model, Strings symbols) {
   }
 }
 
-void compare(const Strings& alphabet, int num_merges, std::uint64_t seed) {
+// Long parts are cut where no merge can reach across only if there is an unknown token.
+void compare(const Strings& alphabet, int num_merges, std::uint64_t seed, bool is_cut) {
   const Model model = random_model(alphabet, num_merges, seed);
   TestTokenizer t;
   t.vocabulary = model.vocabulary;
   t.merges = model.merges;
+  if (is_cut) {
+    t.vocabulary.push_back("<unk>");
+    t.model_members = R"("unk_token":"<unk>",)";
+  }
   const Tokenizer tokenizer = t.load();
   const Rng rng(seed, "random text");
   std::uint64_t counter = 0;
@@ -87,9 +92,10 @@ void compare(const Strings& alphabet, int num_merges, std::uint64_t seed) {
 
 TEST_CASE("short, long and cut parts give what the definition gives") {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    compare({"a", "b"}, 20, seed);
-    compare({"a", "b", "c", "\xC3\xA9", "\xE2\x96\x81", "\xF0\x9F\x98\x80"}, 30, seed);
-    compare({"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}, 25, seed);
+    compare({"a", "b"}, 20, seed, seed % 2 == 0);
+    compare({"a", "b", "c", "\xC3\xA9", "\xE2\x96\x81", "\xF0\x9F\x98\x80"}, 30, seed,
+            seed % 2 == 0);
+    compare({"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}, 25, seed, seed % 2 == 0);
   }
 }
 

@@ -18,8 +18,10 @@ using Piece = PreTokenizeScratch::Piece;
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kPunctuation = R"([!-/:-@\[-`{-~\p{P}])";
-// Rust's \w has the two joiners, which Oniguruma's lacks.
-constexpr std::string_view kWords = R"([\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+)";
+// Rust's \w: other than Oniguruma's it has the two joiners, and no superscripts and fractions.
+constexpr std::string_view kRustWord =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9})"
+    R"(\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
 
 SplitBehavior read_behavior(const Component& component) {
   const std::string& name = component.text("behavior");
@@ -156,7 +158,7 @@ bool PreTokenizer::read_named(const Component& component) {
                 component.has("behavior") ? read_behavior(component) : SplitBehavior::isolated);
   } else if (type == "Whitespace") {
     component.allow({});
-    add_pattern(kWords, SplitBehavior::removed, true);
+    add_pattern(fmt::format("[{0}]+|[^{0}\\s]+", kRustWord), SplitBehavior::removed, true);
   } else if (type == "WhitespaceSplit" || type == "BertPreTokenizer") {
     component.allow({});
     add_pattern(R"(\s)", SplitBehavior::removed);

@@ -33,6 +33,7 @@ TEST_CASE("patterns have Ruby's meaning") {
   CHECK(all_matches(R"([^\s]+)", "a\xE1\xA0\x8E z") == Strings{"a\xE1\xA0\x8E", "z"});
   CHECK(all_matches(R"([\S]+)", "a\xE3\x80\x80z") == Strings{"a", "z"});
   CHECK(all_matches(R"(\w+)", "e\xCC\x81_1-x") == Strings{"e\xCC\x81_1", "x"});
+  CHECK(all_matches(R"(\w+)", "x\xC2\xBD-\xE2\x91\xA0") == Strings{"x\xC2\xBD"});
   CHECK(all_matches(R"(\h+)", "xyzA1f") == Strings{"A1f"});
   CHECK(all_matches(R"(\bx)", "x ax x") == Strings{"x", "x"});
   CHECK(all_matches("^a", "a\na") == Strings{"a", "a"});
@@ -64,9 +65,9 @@ TEST_CASE("what has no sure translation is refused with the pattern") {
 }
 
 TEST_CASE("a pattern that needs too many steps is an error and not a hang") {
-  const Regex regex("(a?){40}a{40}(x+x+)+y", "t");
+  const Regex regex("(x+x+)+[yz]", "t");
   RegexScratch scratch;
-  CHECK_THROWS_AS(regex.find(std::string(60, 'a') + std::string(60, 'x'), 0, scratch), Error);
+  CHECK_THROWS_AS(regex.find(std::string(60, 'x'), 0, scratch), Error);
 }
 
 }  // namespace zaya
