@@ -30,6 +30,7 @@ inline constexpr int kParts = kLanes / kRegisterLanes;
 // One register.
 using FloatPart = float __attribute__((vector_size(4 * kRegisterLanes)));
 using IntPart = std::int32_t __attribute__((vector_size(4 * kRegisterLanes)));
+using UnsignedPart = std::uint32_t __attribute__((vector_size(4 * kRegisterLanes)));
 
 struct f32x16 {
   FloatPart part[kParts];
@@ -91,10 +92,12 @@ ZAYA_COMPARISON(>=)
 ZAYA_COMPARISON(==)
 #undef ZAYA_COMPARISON
 
-#define ZAYA_INT_OPERATOR(op)                          \
-  ZAYA_INLINE i32x16 operator op(i32x16 a, i32x16 b) { \
-    ZAYA_PARTS a.part[i] = a.part[i] op b.part[i];     \
-    return a;                                          \
+// Integer arithmetic wraps around.
+#define ZAYA_INT_OPERATOR(op)                                                                    \
+  ZAYA_INLINE i32x16 operator op(i32x16 a, i32x16 b) {                                           \
+    ZAYA_PARTS a.part[i] = reinterpret_cast<IntPart>(                                            \
+        reinterpret_cast<UnsignedPart>(a.part[i]) op reinterpret_cast<UnsignedPart>(b.part[i])); \
+    return a;                                                                                    \
   }
 ZAYA_INT_OPERATOR(+)
 ZAYA_INT_OPERATOR(-)
@@ -103,7 +106,8 @@ ZAYA_INT_OPERATOR(|)
 #undef ZAYA_INT_OPERATOR
 // Shifts of every lane; to the right with the sign.
 ZAYA_INLINE i32x16 operator<<(i32x16 a, int bits) {
-  ZAYA_PARTS a.part[i] = a.part[i] << bits;
+  ZAYA_PARTS a.part[i] =
+      reinterpret_cast<IntPart>(reinterpret_cast<UnsignedPart>(a.part[i]) << bits);
   return a;
 }
 ZAYA_INLINE i32x16 operator>>(i32x16 a, int bits) {
