@@ -51,7 +51,7 @@ TEST_CASE("damaged files are refused with their reason") {
   for (const auto& [from, to, reason] :
        {std::tuple{R"("1.0")", R"("2.0")", "t: version is not \"1.0\": is this a tokenizer.json?"},
         {R"("merges":[["a","b"]])", R"("merges":{})", "t: model.merges: expected a list"},
-        {R"("a":0)", R"("a":-1)", "t: model.vocab: id -1 is outside of 0 to 16777215"},
+        {R"("a":0)", R"("a":-1)", "t: model.vocab: id -1 is outside of 0 to 4194303"},
         {R"("a":0)", R"("a":"x")", "t: model.vocab: the id of \"a\" is not an integer"},
         {R"("a":0)", R"("a":1)", "t: model.vocab: id 1 is given to two tokens"},
         {R"("b":1)", R"("a":1)", "t: model.vocab: token \"a\" is given twice"},

@@ -19,7 +19,7 @@ using TokenId = std::int32_t;
 class Vocabulary {
  public:
   // Ids from here on are refused by readers: tables are indexed by id.
-  static constexpr TokenId kIdLimit = 1 << 24;
+  static constexpr TokenId kIdLimit = 1 << 22;
 
   enum class Added { yes, same_content, same_id };
 
