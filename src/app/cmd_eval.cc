@@ -3,6 +3,7 @@
 // `zaya eval perplexity`: how well a model predicts held-out tokens.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "app/commands.h"
@@ -19,13 +20,13 @@ namespace zaya {
 
 namespace {
 
-void print(const PerplexityResult& r, bool is_json) {
+void print(const PerplexityResult& r, Index sequence_length, bool is_json) {
   if (is_json) {
     Json out = Json::object();
     out.set("loss", r.loss.mean());
     out.set("num_tokens", r.loss.count);
     out.set("token_perplexity", r.token_perplexity());
-    out.set("sequence_length", r.sequence_length);
+    out.set("sequence_length", sequence_length);
     if (r.num_bytes > 0) {
       out.set("num_bytes", r.num_bytes);
       out.set("num_words", r.num_words);
@@ -67,18 +68,19 @@ int perplexity(Arguments arguments) {
   if (!command.parse(arguments)) return 0;
   if (sequence_length < 0) throw Error{ErrorKind::usage, "--sequence-length must be at least 0"};
   const RunningModel running = start_model(options, {});
-  PerplexityOptions eval;
-  eval.prefixes = data;
-  eval.sequence_length = sequence_length > 0 ? sequence_length
-                         : running.open.trained_length > 0
-                             ? running.open.trained_length
-                             : std::min<Index>(2048, running.open.config.max_position_embeddings);
-  eval.isolates_documents = !shares_rows;
-  eval.skip_is_identity = running.skip_is_identity;
-  if (eval.sequence_length > running.open.config.max_position_embeddings) {
+  const OpenModel& open = running.open;
+  HeldOutOptions held_out_options;
+  held_out_options.prefixes = data;
+  held_out_options.isolates_documents = !shares_rows;
+  held_out_options.sequence_length =
+      sequence_length > 0       ? sequence_length
+      : open.trained_length > 0 ? open.trained_length
+                                : std::min<Index>(2048, open.config.max_position_embeddings);
+  const Index length = held_out_options.sequence_length;
+  if (length > open.config.max_position_embeddings) {
     throw Error{ErrorKind::usage,
-                fmt::format("--sequence-length {} exceeds the model's {} positions",
-                            eval.sequence_length, running.open.config.max_position_embeddings)};
+                fmt::format("--sequence-length {} exceeds the model's {} positions", length,
+                            open.config.max_position_embeddings)};
   }
   const std::string path = tokenizer_path.empty() ? running.open.tokenizer_path : tokenizer_path;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -86,11 +88,14 @@ int perplexity(Arguments arguments) {
     log_warning("no tokenizer.json: perplexity per byte and word is left out; give --tokenizer");
   } else {
     tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(path));
+    held_out_options.tokenizer_digest = digest_text(tokenizer->digest());
   }
-  const PerplexityResult result =
-      evaluate_perplexity(*running.open.model, *running.backend, tokenizer.get(), eval);
-  if (stop_signal() > 0) return 128 + stop_signal();
-  print(result, is_json);
+  HeldOut held_out(held_out_options, open.config.vocab_size);
+  Evaluator evaluator(*open.model, *running.backend, HeldOut::batch_tokens(length),
+                      running.skip_is_identity);
+  const std::optional<PerplexityResult> result = evaluate(held_out, evaluator, tokenizer.get());
+  if (!result) return 128 + stop_signal();
+  print(*result, length, is_json);
   return 0;
 }
 

@@ -73,8 +73,8 @@ int command_train(Arguments arguments) {
   request.resume = parse_resume(resume);
   request.accepts_changes = accepts_changes;
   if (!request.config.source.from.empty()) request.load_weights = load_weights_of_folder;
-  const TrainOutcome outcome = train(request);
-  return outcome.stop_signal > 0 ? 128 + outcome.stop_signal : 0;
+  const int signal = train(request);
+  return signal > 0 ? 128 + signal : 0;
 }
 
 }  // namespace zaya

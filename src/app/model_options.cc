@@ -22,9 +22,9 @@ void ModelOptions::declare(Command& command, const std::string& default_dtype) {
 
 RunningModel start_model(const ModelOptions& options, const OpenOptions& open_options) {
   RunningModel running;
-  const int threads = options.threads > 0 ? static_cast<int>(options.threads) : usable_threads();
+  const int threads = thread_count(options.threads);
   running.pool = std::make_unique<ThreadPool>(threads);
-  const Numerics numerics = options.dtype == "bf16" ? Numerics::bf16 : Numerics::f32;
+  const Numerics numerics = run_numerics(options.dtype);
   running.backend = std::make_unique<Backend>(
       make_cpu_backend(numerics, *running.pool, parse_instruction_set(options.instruction_set)));
   running.open = open_model(options.model, *running.backend, open_options);

@@ -35,4 +35,8 @@ double epsilon_of(DType dtype) {
   }
 }
 
+Numerics run_numerics(std::string_view name) {
+  return name == "bf16" ? Numerics::bf16 : Numerics::f32;
+}
+
 }  // namespace zaya

@@ -19,6 +19,8 @@ DType stream_dtype(Numerics numerics);
 // The compute type: operands of the large matrix products and activations between them.
 DType compute_dtype(Numerics numerics);
 std::string_view name_of(Numerics numerics);
+// What an option means: "bf16", or "f32".
+Numerics run_numerics(std::string_view name);
 // Distance from 1 to the next number of a float dtype: 2^-23 for f32, 2^-7 for bf16.
 double epsilon_of(DType dtype);
 

@@ -10,19 +10,12 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/overloaded.h"
 #include "base/toml.h"
 
 namespace zaya {
 
 namespace {
-
-// Visitor made of lambdas.
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 [[noreturn]] void refuse(std::string_view where, std::string_view key, const std::string& problem) {
   throw Error{ErrorKind::usage, fmt::format("{}: {}: {}", where, key, problem)};

@@ -136,4 +136,6 @@ int usable_threads() {
   return count;
 }
 
+int thread_count(Index asked) { return asked > 0 ? static_cast<int>(asked) : usable_threads(); }
+
 }  // namespace zaya

@@ -36,5 +36,7 @@ class ThreadPool {
 
 // Number of threads that this process may use: its CPU affinity and cgroup quota, at least 1.
 int usable_threads();
+// What an option `threads` asks for: so many, or with 0 all that are usable.
+int thread_count(Index asked);
 
 }  // namespace zaya

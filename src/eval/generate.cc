@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "model/forecast.h"
 #include "model/token_rows.h"
 
 namespace zaya {
@@ -38,14 +37,17 @@ PassForecast forecast(const ModelConfig& config, Numerics numerics, Index sequen
 }  // namespace
 
 Generator::Generator(const Model& model, const Backend& backend, Index sequences, Index capacity)
+    : Generator(model, backend, sequences, capacity,
+                forecast(model.config(), backend.numerics, sequences, capacity)) {}
+
+Generator::Generator(const Model& model, const Backend& backend, Index sequences, Index capacity,
+                     const PassForecast& pass)
     : model_(model),
       backend_(backend),
       max_pass_tokens_(pass_tokens(sequences, capacity)),
       keep_("decode state", keep_bytes(model.config(), backend.numerics, sequences, capacity)),
-      saved_("activations",
-             forecast(model.config(), backend.numerics, sequences, capacity).saved_bytes),
-      scratch_("scratch",
-               forecast(model.config(), backend.numerics, sequences, capacity).scratch_bytes),
+      saved_("activations", pass.saved_bytes),
+      scratch_("scratch", pass.scratch_bytes),
       state_(std::make_unique<DecodeState>(keep_, model.config(), backend.compute(), sequences,
                                            capacity)),
       logits_(keep_.take(backend.stream(), {sequences, model.config().vocab_size})) {}

@@ -11,7 +11,7 @@
 
 #include "base/function_ref.h"
 #include "eval/sampler.h"
-#include "model/model.h"
+#include "model/forecast.h"
 
 namespace zaya {
 
@@ -53,6 +53,8 @@ class Generator {
   void reset(Index row) { state_->reset(row); }
 
  private:
+  Generator(const Model& model, const Backend& backend, Index sequences, Index capacity,
+            const PassForecast& pass);
   // One pass over the next tokens of some sequences; logits of the last token of each.
   void run_pass(std::span<const Index> rows, std::span<const std::vector<std::int32_t>> tokens,
                 std::span<const Index> first_key, std::span<const std::uint8_t> padding,

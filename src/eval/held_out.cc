@@ -2,16 +2,15 @@
 #include "eval/held_out.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "base/progress.h"
 #include "base/stop.h"
-#include "data/loader.h"
 
 namespace zaya {
 
 namespace {
 
+// Fixed, so that the sums depend on nothing but model and tokens.
 constexpr Index kBatchTokens = 4096;
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -42,68 +41,56 @@ class TextCount {
   bool is_in_word_ = false;
 };
 
-template <class T>
-ConstTensor tensor_over(const std::vector<T>& values) {
-  return {reinterpret_cast<const std::byte*>(values.data()), dtype_of<T>,
-          Shape{static_cast<Index>(values.size())}};
-}
-
 }  // namespace
 
-PerplexityResult evaluate_perplexity(const Model& model, const Backend& backend,
-                                     const Tokenizer* tokenizer, const PerplexityOptions& o) {
-  std::deque<Shard> shards;
-  std::vector<const Shard*> sources;
-  const std::string digest = tokenizer == nullptr ? "" : digest_text(tokenizer->digest());
-  for (const std::string& prefix : o.prefixes) {
-    const Shard& shard = shards.emplace_back(prefix);
-    check_usable(shard, model.config().vocab_size, digest);
-    sources.push_back(&shard);
+HeldOut::HeldOut(const HeldOutOptions& o, Index model_vocabulary)
+    : shards_(o.prefixes, model_vocabulary, o.tokenizer_digest) {
+  if (shards_.all().empty()) return;
+  PlanOptions options;
+  options.order = SampleOrder::in_order;
+  options.sequence_length = o.sequence_length;
+  plan_ = make_plan(shards_.all(), options);
+  loader_.emplace(shards_.all(), *plan_, o.isolates_documents);
+  rows_per_batch_ = batch_tokens(o.sequence_length) / o.sequence_length;
+  num_rows_ = plan_->samples_per_epoch();
+  if (o.max_tokens > 0) {
+    num_rows_ = std::min(num_rows_, (o.max_tokens + o.sequence_length - 1) / o.sequence_length);
   }
-  PlanOptions plan_options;
-  plan_options.order = SampleOrder::in_order;
-  plan_options.sequence_length = o.sequence_length;
-  const std::unique_ptr<SamplePlan> plan = make_plan(sources, plan_options);
-  const SampleLoader loader(sources, *plan, o.isolates_documents);
-  const Index rows_per_batch = std::max<Index>(1, kBatchTokens / o.sequence_length);
-  Evaluator evaluator(model, backend, rows_per_batch * o.sequence_length, o.skip_is_identity);
+}
 
+Index HeldOut::batch_tokens(Index sequence_length) {
+  return std::max<Index>(1, kBatchTokens / sequence_length) * sequence_length;
+}
+
+const Batch& HeldOut::load(Index i) {
+  const Index first = i * rows_per_batch_;
+  loader_->load(first, std::min(rows_per_batch_, num_rows_ - first), batch_);
+  return batch_;
+}
+
+std::optional<PerplexityResult> evaluate(HeldOut& held_out, Evaluator& evaluator,
+                                         const Tokenizer* tokenizer) {
   PerplexityResult result;
-  result.sequence_length = o.sequence_length;
-  Batch batch;
-  const Index rows = plan->samples_per_epoch();
-  Progress progress("evaluating", Progress::Unit::items, static_cast<double>(rows));
-  for (Index row = 0; row < rows && stop_signal() == 0; row += rows_per_batch) {
-    loader.load(row, std::min(rows_per_batch, rows - row), batch);
-    std::vector<Segment> segments;
-    std::vector<AttentionSpan> spans;
-    for (const BatchSegment& segment : batch.segments) {
-      segments.push_back({segment.begin, segment.end, -1});
-      if (!segment.is_padding) {
-        spans.push_back({segment.begin, segment.end, segment.begin, segment.end});
-      }
-    }
-    TokenBatch tokens{tensor_over(batch.ids),
-                      tensor_over(batch.targets),
-                      tensor_over(batch.positions),
-                      ConstTensor{},
-                      segments,
-                      spans};
-    const LossSum part = evaluator.evaluate(tokens);
+  Progress progress("evaluating", Progress::Unit::items,
+                    static_cast<double>(held_out.num_batches()));
+  for (Index i = 0; i < held_out.num_batches(); ++i) {
+    if (stop_signal() != 0) return std::nullopt;
+    const Batch& batch = held_out.load(i);
+    const LossSum part = evaluator.evaluate(held_out.view());
     result.loss.sum += part.sum;
     result.loss.count += part.count;
     if (tokenizer != nullptr) {
       TextCount count(*tokenizer, result);
-      for (std::size_t t = 0; t < batch.targets.size(); ++t) {
-        if (batch.targets[t] >= 0) {
-          count.add(batch.targets[t]);
+      for (const std::int32_t target : batch.targets) {
+        if (target >= 0) {
+          count.add(target);
         } else {
           count.end_of_row();
         }
       }
       count.end_of_row();
     }
-    progress.update(static_cast<double>(row));
+    progress.update(static_cast<double>(i + 1));
   }
   return result;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/perplexity.h"
 
-#include "model/forecast.h"
-
 namespace zaya {
 
 namespace {
@@ -15,13 +13,16 @@ PassForecast forecast(const ModelConfig& config, Numerics numerics, Index max_to
 
 Evaluator::Evaluator(const Model& model, const Backend& backend, Index max_tokens,
                      bool skip_is_identity)
+    : Evaluator(model, backend, skip_is_identity,
+                forecast(model.config(), backend.numerics, max_tokens)) {}
+
+Evaluator::Evaluator(const Model& model, const Backend& backend, bool skip_is_identity,
+                     const PassForecast& pass)
     : model_(model),
       backend_(backend),
       skip_is_identity_(skip_is_identity),
-      saved_("evaluation activations",
-             forecast(model.config(), backend.numerics, max_tokens).saved_bytes),
-      scratch_("evaluation scratch",
-               forecast(model.config(), backend.numerics, max_tokens).scratch_bytes) {}
+      saved_("evaluation activations", pass.saved_bytes),
+      scratch_("evaluation scratch", pass.scratch_bytes) {}
 
 Index Evaluator::bytes(const ModelConfig& config, Numerics numerics, Index max_tokens) {
   const PassForecast f = forecast(config, numerics, max_tokens);

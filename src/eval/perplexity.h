@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "model/model.h"
+#include "model/forecast.h"
 
 namespace zaya {
 
@@ -32,6 +32,9 @@ class Evaluator {
   static Index bytes(const ModelConfig& config, Numerics numerics, Index max_tokens);
 
  private:
+  Evaluator(const Model& model, const Backend& backend, bool skip_is_identity,
+            const PassForecast& pass);
+
   const Model& model_;
   const Backend& backend_;
   bool skip_is_identity_;

@@ -108,11 +108,10 @@ void read_common(const Reader& r, ModelConfig& c) {
   c.eos_token_id = r.token_id("eos_token_id", 1);
 }
 
-void read_rotary(const Reader& r, const Json& file, std::string_view where, ModelConfig& c) {
+void read_rotary(const Reader& r, std::string_view where, ModelConfig& c) {
   const Json* parameters = r.find("rope_parameters");
   if (parameters == nullptr) parameters = r.find("rope_scaling");
   if (parameters == nullptr || !parameters->is_object()) return;
-  static_cast<void>(file);
   const auto read = [&](const char* type, double& theta, double& factor) {
     const Json* one = parameters->find(type);
     if (one == nullptr || !one->is_object()) return;  // stray strings are ignored
@@ -126,7 +125,7 @@ void read_rotary(const Reader& r, const Json& file, std::string_view where, Mode
   read("hybrid_sliding", c.rope_theta_sliding, c.partial_rotary_factor_sliding);
 }
 
-void read_native(const Reader& r, const Json& file, std::string_view where, ModelConfig& c) {
+void read_native(const Reader& r, std::string_view where, ModelConfig& c) {
   const std::string type = r.text("model_type").value_or("zaya");
   if (type != "zaya") r.refuse("model_type " + type + " is not zaya");
   c.num_hidden_layers = r.integer("num_hidden_layers").value_or(c.num_hidden_layers);
@@ -152,7 +151,7 @@ void read_native(const Reader& r, const Json& file, std::string_view where, Mode
     }
   }
   c.skip_output = "zero";
-  read_rotary(r, file, where, c);
+  read_rotary(r, where, c);
 }
 
 void read_legacy_windows(const Reader& r, ModelConfig& c) {
@@ -230,7 +229,6 @@ HfConfig parse_hf_config(const Json& file, std::string_view where) {
   const Reader reader(file, where);
   if (!file.is_object()) reader.refuse("not a JSON object");
   HfConfig result;
-  result.original = file;
   const bool is_legacy = std::any_of(kLegacyMarkers.begin(), kLegacyMarkers.end(),
                                      [&](const char* key) { return file.find(key) != nullptr; });
   result.layout = is_legacy ? Layout::legacy : Layout::native;
@@ -238,64 +236,12 @@ HfConfig parse_hf_config(const Json& file, std::string_view where) {
   if (is_legacy) {
     read_legacy(reader, result.model);
   } else {
-    read_native(reader, file, where, result.model);
+    read_native(reader, where, result.model);
   }
   const FieldList fields = list_fields(result.model);
   for (const Field& field : fields.fields()) field.set(field.value(), where, field.name());
   check_model_config(result.model, where);
   return result;
-}
-
-Json to_hf_config(const ModelConfig& c, std::string_view dtype, const Json& original) {
-  Json out = original.is_object() ? original : Json::object();
-  out.set("architectures", Json::Array{Json("ZayaForCausalLM")});
-  out.set("model_type", "zaya");
-  out.set("dtype", dtype);
-  out.set("vocab_size", c.vocab_size);
-  out.set("hidden_size", c.hidden_size);
-  out.set("num_hidden_layers", c.num_hidden_layers);
-  out.set("num_attention_heads", c.num_attention_heads);
-  out.set("num_key_value_heads", c.num_key_value_heads);
-  out.set("head_dim", c.head_dim);
-  out.set("num_experts", c.num_experts);
-  out.set("num_experts_per_tok", 1);
-  out.set("moe_intermediate_size", c.moe_intermediate_size);
-  out.set("router_hidden_size", c.router_hidden_size);
-  out.set("cca_time0", c.cca_time0);
-  out.set("cca_time1", c.cca_time1);
-  Json types = Json::array();
-  for (Index i = 0; i < c.num_hidden_layers; ++i) {
-    types.push(c.is_sliding(i) ? "hybrid_sliding" : "hybrid");
-  }
-  out.set("layer_types", types);
-  out.set("sliding_window", c.sliding_window > 0 ? Json(c.sliding_window) : Json());
-  Json rope = Json::object();
-  const auto add_rope = [&](const char* name, double theta, double factor) {
-    Json one = Json::object();
-    one.set("rope_type", "default");
-    one.set("rope_theta", theta);
-    one.set("partial_rotary_factor", factor);
-    rope.set(name, one);
-  };
-  add_rope("hybrid", c.rope_theta, c.partial_rotary_factor);
-  if (c.sliding_window > 0) {
-    add_rope("hybrid_sliding", c.rope_theta_sliding, c.partial_rotary_factor_sliding);
-  }
-  out.set("rope_parameters", rope);
-  out.set("rms_norm_eps", c.rms_norm_eps);
-  out.set("max_position_embeddings", c.max_position_embeddings);
-  out.set("tie_word_embeddings", c.tie_word_embeddings);
-  out.set("attention_bias", c.attention_bias);
-  out.set("attention_dropout", 0.0);
-  out.set("lm_head_bias", c.lm_head_bias);
-  const auto id = [](Index value) { return value < 0 ? Json() : Json(value); };
-  out.set("pad_token_id", id(c.pad_token_id));
-  out.set("bos_token_id", id(c.bos_token_id));
-  out.set("eos_token_id", id(c.eos_token_id));
-  out.set("hidden_act", "silu");
-  out.set("initializer_range", c.initializer_range);
-  out.set("use_cache", true);
-  return out;
 }
 
 }  // namespace zaya

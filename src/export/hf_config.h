@@ -16,16 +16,10 @@ enum class Layout { native, legacy };
 struct HfConfig {
   ModelConfig model;
   Layout layout = Layout::native;
-  // The file as read: unknown members are kept when a folder is written again.
-  Json original;
 };
 
 // Throws Error{damaged} or Error{usage} beginning with `where`. Legacy windows exclude the query:
 // native = value + 1. skip_output is zero for native files, identity for legacy ones.
 HfConfig parse_hf_config(const Json& file, std::string_view where);
-
-// The native config.json of a model. Members of `original` that this program does not know are
-// kept. `dtype` as written by others: "float32" or "bfloat16".
-Json to_hf_config(const ModelConfig& config, std::string_view dtype, const Json& original);
 
 }  // namespace zaya

@@ -128,7 +128,6 @@ void Model::forward(Pass& pass, Activations& act) const {
     pass.trace->router_probs.push_back(act.blocks[i].router.probs);
     pass.trace->router_choice.push_back(act.blocks[i].routes.choice);
     pass.trace->router_weight.push_back(act.blocks[i].routes.weight);
-    pass.trace->router_state.push_back(act.streams[i + 1].router);
   }
 }
 

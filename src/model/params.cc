@@ -55,14 +55,14 @@ Index ParamSet::num_parameters() const {
 }
 
 void ParamSet::bind_for_training(Arena& run, const Backend& backend) {
+  Tensor masters;
   {
     const Arena::Scope scope(run, "weights");
-    flat_master_ = run.take(backend.stream(), {flat_count_});
+    masters = run.take(backend.stream(), {flat_count_});
   }
   const Arena::Scope scope(run, "weight copies");
   for (Param& param : params_) {
-    param.master =
-        flat_master_.slice(param.offset, param.offset + param.count()).reshaped(param.shape);
+    param.master = masters.slice(param.offset, param.offset + param.count()).reshaped(param.shape);
     const bool has_copy =
         param.rule.weight_type == WeightType::compute && backend.compute() != backend.stream();
     param.weight = has_copy ? run.take(backend.compute(), param.shape) : param.master;

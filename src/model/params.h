@@ -69,8 +69,6 @@ class ParamSet {
   void bind_for_training(Arena& run, const Backend& backend);
   // Takes only what kernels read.
   void bind_for_inference(Arena& run, const Backend& backend);
-  // Flat master values [flat_count()] after bind_for_training.
-  Tensor flat_master() const { return flat_master_; }
 
   // Fills masters from (seed, name, element); then call refresh_copies().
   void initialize(std::uint64_t seed);
@@ -80,7 +78,6 @@ class ParamSet {
  private:
   std::deque<Param> params_;
   Index flat_count_ = 0;
-  Tensor flat_master_;
 };
 
 // Declares under a prefix: ParamScope(set, "model.layers.3").scope("mlp") and so on.

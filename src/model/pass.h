@@ -19,7 +19,7 @@ class DecodeState;
 struct Trace {
   std::vector<ConstTensor> hidden;  // stream before block 0, after block 0, ...: [T, D] stream type
   ConstTensor final;                // after the last norm [T, D] compute type
-  std::vector<ConstTensor> router_probs, router_choice, router_weight, router_state;
+  std::vector<ConstTensor> router_probs, router_choice, router_weight;
 };
 
 struct Pass {

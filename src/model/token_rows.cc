@@ -6,17 +6,6 @@
 
 namespace zaya {
 
-namespace {
-
-template <class T>
-ConstTensor tensor_over(const std::vector<T>& values) {
-  if (values.empty()) return {};
-  return {reinterpret_cast<const std::byte*>(values.data()), dtype_of<T>,
-          Shape{static_cast<Index>(values.size())}};
-}
-
-}  // namespace
-
 TokenRows::TokenRows(std::span<const std::int32_t> ids, Index length,
                      std::span<const std::uint8_t> mask)
     : ids_(ids.begin(), ids.end()) {

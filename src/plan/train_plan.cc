@@ -38,9 +38,7 @@ Work work_of(const TrainConfig& config, const RunMemory& memory) {
 
 // A short measurement of this machine's product speed, or 0.
 double peak_flops(const TrainConfig& config) {
-  const int threads =
-      config.run.threads > 0 ? static_cast<int>(config.run.threads) : usable_threads();
-  ThreadPool pool(threads);
+  ThreadPool pool(thread_count(config.run.threads));
   const Backend backend = make_cpu_backend(numerics_of(config), pool,
                                            parse_instruction_set(config.run.instruction_set));
   Arena scratch("measurement", Index{64} << 20);

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
@@ -121,6 +122,14 @@ class BasicTensor {
 
 using Tensor = BasicTensor<std::byte>;
 using ConstTensor = BasicTensor<const std::byte>;
+
+// A vector as a tensor [size]; no tensor for an empty vector. The vector must outlive it unchanged.
+template <class T>
+ConstTensor tensor_over(const std::vector<T>& values) {
+  if (values.empty()) return {};
+  return {reinterpret_cast<const std::byte*>(values.data()), dtype_of<T>,
+          Shape{static_cast<Index>(values.size())}};
+}
 
 // "f32 [2, 3]".
 std::string describe(const ConstTensor& tensor);

@@ -4,17 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "base/overloaded.h"
+
 namespace zaya {
 
 namespace {
-
-// Overloads for std::visit.
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 void append_matches_replaced(std::string_view text, const Regex& from, std::string_view to,
                              RegexScratch& scratch, std::string& out) {

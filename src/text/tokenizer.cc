@@ -83,8 +83,20 @@ Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
+namespace {
+
+std::string file_of(const std::string& path) {
+  return is_directory(path) ? join_path(path, "tokenizer.json") : path;
+}
+
+}  // namespace
+
+Hash128 Tokenizer::digest_of_file(const std::string& path) {
+  return hash128(MappedFile(file_of(path)).bytes());
+}
+
 Tokenizer Tokenizer::load(const std::string& path) {
-  const std::string file = is_directory(path) ? join_path(path, "tokenizer.json") : path;
+  const std::string file = file_of(path);
   const std::string config_file = join_path(directory_name(file), "tokenizer_config.json");
   const MappedFile json(file);
   const bool has_config = is_file(config_file);

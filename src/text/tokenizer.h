@@ -39,6 +39,8 @@ class Tokenizer {
   // `path` is a tokenizer.json or a folder that holds one. tokenizer_config.json beside it is read
   // when it is there. Throws Error: damaged, or usage for components that are not supported.
   static Tokenizer load(const std::string& path);
+  // What load(path).digest() would be, without the loading.
+  static Hash128 digest_of_file(const std::string& path);
   // From the bytes of the two files (an empty config: none); `where` begins messages.
   static Tokenizer from_memory(std::string_view json, const std::string& where,
                                std::string_view config = {});

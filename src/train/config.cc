@@ -297,8 +297,7 @@ void check_train_config(const TrainConfig& c) {
     if (!holds) throw Error{ErrorKind::usage, "configuration: " + problem};
   };
   check_model_config(c.model, "configuration: model");
-  check_optimizer_config(c.optimizer, c.run.numerics == "bf16" ? Numerics::bf16 : Numerics::f32,
-                         "configuration: optimizer");
+  check_optimizer_config(c.optimizer, run_numerics(c.run.numerics), "configuration: optimizer");
   require(!c.run.directory.empty(), "run.directory is not set; name a folder for the run");
   require(!c.phases.empty(), "there is no [[phase]]; write at least one with tokens");
   require(!c.data.train.empty(), "data.train is empty; give prefixes made by zaya prepare");

@@ -28,27 +28,11 @@ class Feed {
   // Row numbers and sources of the micro-batch that next() handed out last, for traces.
   std::string describe_last() const;
 
-  // Digest of everything that decides what a row number means, for checks on resume.
+  // Digest of everything that decides what a row number means; saved in checkpoints.
   std::string fingerprint() const;
-  Index num_tokens() const;  // of one epoch over all sources
-  Index num_documents() const;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-// The held-out set: the same batches in the same order at every evaluation.
-class HeldOut {
- public:
-  // Empty when the configuration names none.
-  explicit HeldOut(const TrainConfig& config);
-  ~HeldOut();
-
-  Index num_batches() const;
-  // Positions of the largest batch: what an evaluation must have room for.
-  Index max_batch_tokens() const;
-  const MicroBatch& batch(Index i);
+  // Error{usage} with the choices when a checkpoint with that fingerprint would go on with other
+  // data.
+  void check_unchanged(const std::string& saved_fingerprint) const;
 
  private:
   struct State;

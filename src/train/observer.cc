@@ -11,10 +11,8 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "eval/generate.h"
-#include "eval/perplexity.h"
-#include "model/forecast.h"
+#include "eval/held_out.h"
 #include "text/tokenizer.h"
-#include "train/feed.h"
 #include "train/start.h"
 
 namespace zaya {
@@ -26,6 +24,16 @@ std::string one_line(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '\n' ? ' ' : c;
   return out;
+}
+
+HeldOutOptions held_out_options(const TrainConfig& config) {
+  HeldOutOptions options;
+  options.prefixes = config.data.validation;
+  options.tokenizer_digest = tokenizer_digest(config);
+  options.sequence_length = held_out_length(config);
+  options.isolates_documents = config.data.document_isolation;
+  options.max_tokens = config.metrics.validation_tokens;
+  return options;
 }
 
 Index sample_capacity(const TrainConfig& config) {
@@ -45,7 +53,7 @@ struct Observer::State {
   double smoothed_rate = 0;  // tokens per second
 
   State(const TrainConfig& c, const Model& m, const Backend& b)
-      : config(c), model(m), backend(b), held_out(c) {}
+      : config(c), model(m), backend(b), held_out(held_out_options(c), c.model.vocab_size) {}
 };
 
 Observer::Observer(const TrainConfig& config, const Model& model, const Backend& backend)
@@ -57,17 +65,13 @@ std::optional<double> Observer::validation_loss() {
   State& s = *state_;
   if (s.held_out.num_batches() == 0) return std::nullopt;
   if (!s.evaluator) {
-    s.evaluator = std::make_unique<Evaluator>(s.model, s.backend, s.held_out.max_batch_tokens(),
+    s.evaluator = std::make_unique<Evaluator>(s.model, s.backend,
+                                              HeldOut::batch_tokens(held_out_length(s.config)),
                                               s.config.model.skip_output == "identity");
   }
-  LossSum total;
-  for (Index i = 0; i < s.held_out.num_batches(); ++i) {
-    if (stop_signal() != 0) return std::nullopt;
-    const LossSum part = s.evaluator->evaluate(s.held_out.batch(i).batch);
-    total.sum += part.sum;
-    total.count += part.count;
-  }
-  return total.mean();
+  const std::optional<PerplexityResult> result = evaluate(s.held_out, *s.evaluator, nullptr);
+  if (!result) return std::nullopt;
+  return result->loss.mean();
 }
 
 void Observer::print_sample() {
@@ -115,9 +119,9 @@ void Observer::show_progress(const TrainState& state, const StepMetrics& m) {
 }
 
 Index Observer::evaluation_bytes(const TrainConfig& config) {
-  const HeldOut held_out(config);
-  if (held_out.num_batches() == 0) return 0;
-  return Evaluator::bytes(config.model, numerics_of(config), held_out.max_batch_tokens());
+  if (config.data.validation.empty()) return 0;
+  return Evaluator::bytes(config.model, numerics_of(config),
+                          HeldOut::batch_tokens(held_out_length(config)));
 }
 
 Index Observer::sample_bytes(const TrainConfig& config) {

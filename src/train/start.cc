@@ -9,11 +9,25 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "checkpoint/reader.h"
+#include "data/shard.h"
+#include "text/tokenizer.h"
 
 namespace zaya {
 
-Numerics numerics_of(const TrainConfig& config) {
-  return config.run.numerics == "bf16" ? Numerics::bf16 : Numerics::f32;
+Numerics numerics_of(const TrainConfig& config) { return run_numerics(config.run.numerics); }
+
+std::string tokenizer_digest(const TrainConfig& config) {
+  if (config.data.tokenizer.empty()) return "";
+  return digest_text(Tokenizer::digest_of_file(config.data.tokenizer));
+}
+
+Index held_out_length(const TrainConfig& config) {
+  Index longest = 0;
+  for (const PhaseOptions& phase : config.phases) {
+    longest = std::max(longest, phase.sequence_length);
+  }
+  return longest;
 }
 
 Index micro_batch_tokens(const PhaseOptions& phase, const ParallelOptions& parallel) {
@@ -40,9 +54,9 @@ Schedule schedule_of(const PhaseOptions& phase, const OptimizerConfig& optimizer
 }
 
 Index max_positions(const TrainConfig& config) {
-  Index most = std::min(config.model.max_position_embeddings, config.metrics.sample_tokens + 256);
-  for (const PhaseOptions& phase : config.phases) most = std::max(most, phase.sequence_length);
-  return most;
+  const Index sample =
+      std::min(config.model.max_position_embeddings, config.metrics.sample_tokens + 256);
+  return std::max(sample, held_out_length(config));
 }
 
 namespace {
@@ -74,8 +88,20 @@ void prepare_folder(const RunFolder& folder, const TrainConfig& config, const st
   }
 }
 
-void check_same_run(const Json& saved, const Json& keys, const std::string& data_fingerprint,
-                    const std::string& where, bool accepts_changes) {
+void set_aside_newer(const RunFolder& folder, Index step) {
+  for (const Index newer : list_steps(folder.checkpoints())) {
+    if (newer <= step) continue;
+    const std::string name = step_name(newer);
+    const std::string aside = join_path(folder.checkpoints(), "set-aside-" + name);
+    remove_all(aside);
+    rename_durably(join_path(folder.checkpoints(), name), aside);
+    log_warning(
+        fmt::format("{} is later than the step to continue from; it is now {}", name, aside));
+  }
+}
+
+void check_same_keys(const Json& saved, const Json& keys, const std::string& where,
+                     bool accepts_changes) {
   const auto report = [&](const std::string& change) {
     if (!accepts_changes) {
       throw Error{ErrorKind::usage,
@@ -85,20 +111,16 @@ void check_same_run(const Json& saved, const Json& keys, const std::string& data
     }
     log_warning("accepted: " + change);
   };
-  const Json& old = saved.at("configuration");
   for (const auto& [key, value] : keys.members()) {
-    const Json* before = old.find(key);
+    const Json* before = saved.find(key);
     const std::string was = before == nullptr ? "absent" : before->dump();
     if (was != value.dump()) {
       report(fmt::format("{} was {} and is now {}", key, was, value.dump()));
     }
   }
-  for (const auto& [key, value] : old.members()) {
+  for (const auto& [key, value] : saved.members()) {
     if (keys.find(key) == nullptr)
       report(fmt::format("{} was {} and is now absent", key, value.dump()));
-  }
-  if (saved.at("data").as_string() != data_fingerprint) {
-    report("data.train does not hold the tokens that this run was trained on");
   }
 }
 

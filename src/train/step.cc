@@ -27,7 +27,6 @@ std::vector<Tensor> flats(const std::vector<Gradients>& buffers) {
 StepGradient::StepGradient(const Model& model, const ParamSet& params, const Backend& backend,
                            Index lanes, bool recomputes, Arena& run, Arena& saved, Arena& scratch)
     : model_(model),
-      params_(params),
       backend_(backend),
       lanes_(lanes),
       recomputes_(recomputes),

@@ -42,7 +42,6 @@ class StepGradient {
   void add_loads();
 
   const Model& model_;
-  const ParamSet& params_;
   const Backend& backend_;
   Index lanes_;
   bool recomputes_;

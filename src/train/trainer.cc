@@ -37,18 +37,22 @@ namespace zaya {
 namespace {
 
 constexpr Index kDigestVersion = 1;
+constexpr double kNoLimitSeconds = 1e8;
 
 // Everything that lives as long as the run, in the order of construction.
 class Trainer {
  public:
+  // Builds and checks everything; changes nothing on the disk.
   Trainer(const TrainRequest& request, const RunFolder& folder, const std::string& start,
           ThreadPool& pool, const Backend& backend, const RunMemory& memory);
 
-  TrainOutcome run();
+  // Returns the signal that stopped the run, or 0.
+  int run();
 
  private:
   void load(const std::string& start);
   void start_from_scratch();
+  void open_folder();
   std::vector<NamedTensor> state_tensors();
   Json run_state() const;
   void save(bool is_last);
@@ -64,6 +68,7 @@ class Trainer {
   const TrainRequest& request_;
   const TrainConfig& config_;
   const RunFolder& folder_;
+  const std::string& start_;
   ThreadPool& pool_;
   const Backend& backend_;
   const RunMemory& memory_;
@@ -88,6 +93,7 @@ Trainer::Trainer(const TrainRequest& request, const RunFolder& folder, const std
     : request_(request),
       config_(request.config),
       folder_(folder),
+      start_(start),
       pool_(pool),
       backend_(backend),
       memory_(memory),
@@ -110,10 +116,23 @@ Trainer::Trainer(const TrainRequest& request, const RunFolder& folder, const std
   } else {
     load(start);
   }
+}
+
+// The first changes on the disk.
+void Trainer::open_folder() {
+  prepare_folder(folder_, config_, start_, request_.resume);
+  set_log_file(folder_.log());
+  log_info(fmt::format("{} on {} threads, {}; needs {}", folder_.path, pool_.num_threads(),
+                       backend_.name, human_bytes(static_cast<double>(memory_.total()))));
+  if (!start_.empty()) {
+    log_info(fmt::format("continuing {} after step {} ({} tokens)", start_, state_.step,
+                         human_count(static_cast<double>(state_.tokens))));
+  }
+  if (request_.resume.kind == ResumeChoice::Kind::path) set_aside_newer(folder_, state_.step);
   writer_ = std::make_unique<CheckpointWriter>(
-      folder.checkpoints(), Retention{config_.checkpoint.keep, config_.checkpoint.keep_every_steps},
-      pool_);
-  metrics_file_ = std::make_unique<MetricsFile>(folder.metrics(), state_.step);
+      folder_.checkpoints(),
+      Retention{config_.checkpoint.keep, config_.checkpoint.keep_every_steps}, pool_);
+  metrics_file_ = std::make_unique<MetricsFile>(folder_.metrics(), state_.step);
 }
 
 void Trainer::start_from_scratch() {
@@ -143,8 +162,14 @@ Json Trainer::run_state() const {
 void Trainer::load(const std::string& start) {
   const CheckpointReader reader(start);
   const Json& saved = reader.run_state();
-  check_same_run(saved, mathematical_keys(config_), feed_.fingerprint(), start,
-                 request_.accepts_changes);
+  check_same_keys(saved.at("configuration"), mathematical_keys(config_), start,
+                  request_.accepts_changes);
+  const std::string& trained_on = saved.at("data").as_string();
+  if (!request_.accepts_changes) {
+    feed_.check_unchanged(trained_on);
+  } else if (trained_on != feed_.fingerprint()) {
+    log_warning("accepted: data.train is not the data that this run was trained on");
+  }
   for (const NamedTensor& state : state_tensors()) {
     // Every state tensor is a window on memory of this object.
     const ConstTensor& t = state.tensor;
@@ -153,8 +178,6 @@ void Trainer::load(const std::string& start) {
   params_.refresh_copies(backend_);
   state_ = TrainState::from_json(saved.at("train"));
   saved_step_ = state_.step;
-  log_info(fmt::format("continuing {} after step {} ({} tokens)", start, state_.step,
-                       human_count(static_cast<double>(state_.tokens))));
 }
 
 void Trainer::report_saves() {
@@ -166,11 +189,16 @@ void Trainer::report_saves() {
           fmt::format("checkpoint of step {} was not written: {}; training goes on, earlier "
                       "checkpoints are untouched",
                       result.step, result.message));
+      // A later save of the same step tries again.
+      if (result.step == saved_step_) saved_step_ = -1;
     }
   }
 }
 
 void Trainer::save(bool is_last) {
+  // The step may be saved or being saved already; whether that worked is known once it ends.
+  if (is_last) static_cast<void>(writer_->wait_for(kNoLimitSeconds));
+  report_saves();
   if (saved_step_ != state_.step) {
     const double began = monotonic_seconds();
     writer_->save(state_.step, state_tensors(), run_state());
@@ -285,16 +313,15 @@ void Trainer::observe(StepMetrics& m) {
   if (is_due(config_.metrics.sample_every_steps) && stop_signal() == 0) observer_->print_sample();
 }
 
-TrainOutcome Trainer::run() {
-  TrainOutcome outcome;
+int Trainer::run() {
   if (is_done()) {
     log_info(fmt::format("already complete: {} steps, {} tokens", state_.step, state_.tokens));
-    outcome.is_complete = true;
-    return outcome;
+    return 0;
   }
+  open_folder();
   peak_flops_ = measure_peak_flops(backend_, scratch_);
   feed_.begin(state_.phase, state_.phase_samples);
-  if (saved_step_ < 0) save(false);
+  if (start_.empty()) save(false);
   const Index stop_after = config_.run.stop_after_steps;
   while (!is_done() && stop_signal() == 0 && (stop_after == 0 || state_.step < stop_after)) {
     if (!do_step()) break;
@@ -303,15 +330,14 @@ TrainOutcome Trainer::run() {
     if (every > 0 && state_.step % every == 0 && state_.skipped_in_a_row == 0) save(false);
   }
   set_status_line("");
-  outcome.stop_signal = stop_signal();
-  outcome.is_complete = is_done();
+  const int signal = stop_signal();
   save(true);
-  return outcome;
+  return signal;
 }
 
 }  // namespace
 
-TrainOutcome train(const TrainRequest& request) {
+int train(const TrainRequest& request) {
   const TrainConfig& config = request.config;
   check_train_config(config);
   arm_fault_point(config.run.fault_point);
@@ -319,16 +345,9 @@ TrainOutcome train(const TrainRequest& request) {
   const std::string start = find_start(folder, request.resume, config.run.overwrite);
   const RunMemory memory = forecast_run(config);
   check_fits(memory);
-  prepare_folder(folder, config, start, request.resume);
-  set_log_file(folder.log());
-  const int threads =
-      config.run.threads > 0 ? static_cast<int>(config.run.threads) : usable_threads();
-  ThreadPool pool(threads);
-  const Numerics numerics = config.run.numerics == "bf16" ? Numerics::bf16 : Numerics::f32;
-  const Backend backend =
-      make_cpu_backend(numerics, pool, parse_instruction_set(config.run.instruction_set));
-  log_info(fmt::format("{} on {} threads, {}; needs {}", config.run.directory, threads,
-                       backend.name, human_bytes(static_cast<double>(memory.total()))));
+  ThreadPool pool(thread_count(config.run.threads));
+  const Backend backend = make_cpu_backend(numerics_of(config), pool,
+                                           parse_instruction_set(config.run.instruction_set));
   Trainer trainer(request, folder, start, pool, backend, memory);
   return trainer.run();
 }

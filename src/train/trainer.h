@@ -21,14 +21,10 @@ struct TrainRequest {
   std::function<void(const std::string& folder, ParamSet& params)> load_weights;
 };
 
-// How a run ended, for main's exit code.
-struct TrainOutcome {
-  int stop_signal = 0;       // SIGTERM or SIGINT: saved, exit 128 + signal
-  bool is_complete = false;  // all phases done
-};
-
-// Runs until the phases are done, run.stop_after_steps, or a stop signal. Throws Error: numerics
-// after too many skipped steps, hardware when the last checkpoint can't be saved, ...
-TrainOutcome train(const TrainRequest& request);
+// Runs until the phases are done, run.stop_after_steps, or a stop signal; returns the number of
+// that signal, or 0. Everything is checked, the checkpoint to continue from and the data included,
+// before anything in the run's folder changes. Throws Error: numerics after too many skipped steps,
+// hardware when the last checkpoint can't be saved, ...
+int train(const TrainRequest& request);
 
 }  // namespace zaya

@@ -151,6 +151,10 @@ def test_faults(binary):
         bench.must(["checkpoint", "verify", bench.path("full")])
         bench.train("full")
         assert bench.digest("full") == want
+        # The save of step 8 fails; the run stops there, tries once more and succeeds.
+        text = bench.train("retry", "run.fault_point=checkpoint.tensors.open=eio_once@3",
+                           "run.stop_after_steps=8")
+        assert "training goes on" in text and bench.steps("retry")[-1] == "step-00000008", text
         # metrics.jsonl can't be written: training goes on.
         text = bench.train("quiet", "run.fault_point=metrics.write=enospc@5")
         assert "without metrics" in text and bench.digest("quiet") == want
@@ -224,7 +228,15 @@ def test_state(binary):
             os.remove(bench.path(run, "checkpoints", step, "index.json"))
         text = bench.train(run, expect=3)
         assert len(text.strip().splitlines()) <= 6, text
-        # Data of another kind, and a damaged last line of the metrics.
+        # Back to an earlier step: what is later is set aside and nothing continues from it.
+        run = "back"
+        shutil.copytree(bench.path("base"), bench.path(run))
+        text = bench.train(run, "run.stop_after_steps=5", flags=(
+            "--resume", bench.path(run, "checkpoints", "step-00000004")))
+        assert "set-aside-step-00000012" in text, text
+        text = bench.train(run)
+        assert "after step 5 " in text and bench.digest(run) == want, text
+        # A damaged last line of the metrics.
         with open(bench.path("base", "metrics.jsonl"), "a", encoding="utf-8") as file:
             file.write('{"step": 13, "loss"')
         bench.train("base")
@@ -236,17 +248,21 @@ def test_refusals(binary):
     """What must not happen in silence is refused with exit 2 and one line that says what to do."""
     with Bench(binary) as bench:
         bench.train("run", "run.stop_after_steps=6")
+        before = folder_hash(bench.path("run"))
 
         def refused(pattern, *overrides, flags=(), expect=2, run="run"):
             text = bench.train(run, *overrides, flags=flags, expect=expect)
             last = text.strip().splitlines()[-1]
             assert re.search(pattern, last), f"expected {pattern} in: {last}"
+            assert folder_hash(bench.path("run")) == before, f"{pattern}: the run was changed"
 
         refused("optimizer.learning_rate was 0.003 and is now 0.002",
                 "optimizer.learning_rate=2e-3")
         refused("phase.0.tokens was 5000", "phase.0.tokens=9000")
-        refused("does not hold the tokens", f'data.train=["{bench.path("other")}"]')
+        refused("is not the data this run was trained on", f'data.train=["{bench.path("other")}"]')
         refused("holds a run", flags=("--resume", "never"))
+        refused("no such token file", 'data.train=["/nowhere/x"]', "run.overwrite=true",
+                flags=("--resume", "never"))
         refused("unknown key model.hiden_size; did you mean model.hidden_size",
                 "model.hiden_size=64")
         refused("unknown section trian", "trian.x=1")

@@ -238,10 +238,4 @@ void Products::run(const Product& product, int worker) noexcept {
   }
 }
 
-Index Products::workspace_bytes() const {
-  Index sum = 0;
-  for (const Workspace& memory : state_->widened) sum += memory.capacity();
-  return sum;
-}
-
 }  // namespace zaya

@@ -41,9 +41,6 @@ class Products {
   // instruction set only. Without the bf16 instruction bf16 operands are widened to f32 first.
   void run(const Product& product, int worker) noexcept;
 
-  // Bytes of widened tiles held now, all workers together.
-  Index workspace_bytes() const;
-
  private:
   struct State;
   std::unique_ptr<State> state_;
