@@ -14,6 +14,7 @@ std::span<const CommandEntry> all_commands() {
       {"eval", "held-out perplexity", command_eval},
       {"checkpoint", "looks at, verifies and compares checkpoints and .safetensors files",
        command_checkpoint},
+      {"bench", "measures this machine at the work of training and generation", command_bench},
       {"version", "version, commit, compiler, backends, instruction set", command_version},
   };
   return kCommands;

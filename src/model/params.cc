@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/params.h"
 
+#include <algorithm>
 #include <complex>
 #include <utility>
 
@@ -12,16 +13,27 @@ namespace {
 
 constexpr Index kGroup = 16;  // elements; 64 bytes of f32
 
+constexpr Index kFilledAtOnce = Index{1} << 16;
+
 template <class S>
-void fill(const Param& param, std::uint64_t seed) {
+void fill(const Param& param, std::uint64_t seed, Index begin, Index end) {
   const auto out = param.master.as<S, 1>();
   const Rng rng(seed, param.name);
-  for (Index i = 0; i < param.count(); ++i) {
+  for (Index i = begin; i < end; ++i) {
     const double x = param.init.kind == Init::Kind::normal
                          ? rng.normal(static_cast<std::uint64_t>(i)) * param.init.value
                          : param.init.value;
     // Every numerics starts from the same f32 values.
     out[i] = static_cast<S>(static_cast<float>(x));
+  }
+}
+
+void fill_any(const Param& param, std::uint64_t seed, Index begin, Index end) {
+  switch (param.master.dtype()) {
+    case DType::f32: fill<float>(param, seed, begin, end); break;
+    case DType::f64: fill<double>(param, seed, begin, end); break;
+    case DType::c128: fill<std::complex<double>>(param, seed, begin, end); break;
+    default: ZAYA_CHECK(false, param.name);
   }
 }
 
@@ -78,14 +90,17 @@ void ParamSet::bind_for_inference(Arena& run, const Backend& backend) {
   }
 }
 
-void ParamSet::initialize(std::uint64_t seed) {
+void ParamSet::initialize(std::uint64_t seed, ThreadPool* pool) {
   for (const Param& param : params_) {
-    switch (param.master.dtype()) {
-      case DType::f32: fill<float>(param, seed); break;
-      case DType::f64: fill<double>(param, seed); break;
-      case DType::c128: fill<std::complex<double>>(param, seed); break;
-      default: ZAYA_CHECK(false, param.name);
+    const Index count = param.count();
+    if (pool == nullptr) {
+      fill_any(param, seed, 0, count);
+      continue;
     }
+    pool->run((count + kFilledAtOnce - 1) / kFilledAtOnce, [&](Index task, int) {
+      const Index begin = task * kFilledAtOnce;
+      fill_any(param, seed, begin, std::min(begin + kFilledAtOnce, count));
+    });
   }
 }
 

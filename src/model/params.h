@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "backend/backend.h"
+#include "base/thread_pool.h"
 #include "tensor/arena.h"
 
 namespace zaya {
@@ -70,8 +71,9 @@ class ParamSet {
   // Takes only what kernels read.
   void bind_for_inference(Arena& run, const Backend& backend);
 
-  // Fills masters from (seed, name, element); then call refresh_copies().
-  void initialize(std::uint64_t seed);
+  // Fills masters from (seed, name, element), on the pool if there is one; then call
+  // refresh_copies().
+  void initialize(std::uint64_t seed, ThreadPool* pool = nullptr);
   // Rounds masters into the compute copies.
   void refresh_copies(const Backend& backend);
 

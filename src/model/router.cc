@@ -36,6 +36,7 @@ Router::Router(const ParamScope& scope, const ModelConfig& c, Index layer)
 
 void Router::forward(Pass& pass, ConstTensor x, ConstTensor prev, Tensor state, Routes& routes,
                      Saved& s) const {
+  const Profile::Scope timed(pass.profile, "router", "forward");
   const Backend& b = pass.backend;
   const Rewind rewind(pass.scratch);
   const DType stream = b.stream();
@@ -64,6 +65,7 @@ void Router::forward(Pass& pass, ConstTensor x, ConstTensor prev, Tensor state, 
 
 void Router::backward(Pass& pass, const Saved& s, ConstTensor dweight, Tensor dstate,
                       Tensor dx) const {
+  const Profile::Scope timed(pass.profile, "router", "backward");
   const Backend& b = pass.backend;
   const Gradients& d = *pass.gradients;
   const Rewind rewind(pass.scratch);
