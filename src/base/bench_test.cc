@@ -33,7 +33,11 @@ TEST_CASE("a report says figure, share and target in text and JSON") {
   BenchReport report;
   report.machine = {{"processor", "abacus"}};
   report.rows.push_back({"add", 123.4, "GB/s", 0.01, 0.815, "copy 151 GB/s", 0.8});
-  report.rows.push_back({"plain", 0.5, "s"});
+  BenchRow plain;
+  plain.name = "plain";
+  plain.value = 0.5;
+  plain.unit = "s";
+  report.rows.push_back(plain);
   const std::string text = report.to_text();
   CHECK(text.find("processor: abacus") != std::string::npos);
   CHECK(text.find("123 GB/s") != std::string::npos);
@@ -41,8 +45,9 @@ TEST_CASE("a report says figure, share and target in text and JSON") {
   CHECK(text.find("0.5000 s") != std::string::npos);
   const Json json = report.to_json();
   CHECK(json.at("machine").at("processor").as_string() == "abacus");
-  CHECK(json.at("rows").at(0).at("share").as_double() == 0.815);
-  CHECK(!json.at("rows").at(1).has("share"));
+  const Json::Array& rows = json.at("rows").items();
+  CHECK(rows[0].at("share").as_real() == 0.815);
+  CHECK(rows[1].find("share") == nullptr);
 }
 
 TEST_CASE("the kernel tells the processor and the memory in use") {

@@ -50,8 +50,7 @@ Cca::Cca(const ParamScope& scope, const ModelConfig& c, Index layer)
       o_bias_(scope.declare_if(c.attention_bias, "o_proj.bias", {c.hidden_size}, init_constant(0),
                                kVector)) {}
 
-ConvolveArgs Cca::convolve_args(Pass& pass, ConstTensor qk0) const {
-  const Index tokens = qk0.dim(0), width = config_.conv_channels();
+ConvolveArgs Cca::convolve_args(const Pass& pass, ConstTensor qk0) const {
   ConvolveArgs args;
   args.heads = config_.num_attention_heads + config_.num_key_value_heads;
   args.qk0 = qk0;
@@ -61,7 +60,6 @@ ConvolveArgs Cca::convolve_args(Pass& pass, ConstTensor qk0) const {
   args.w1 = w1_.weight;
   args.b1 = b1_.weight;
   args.segments = pass.batch.segments;
-  args.scratch = pass.scratch.take(pass.backend.compute(), {tokens, width * config_.cca_time1});
   return args;
 }
 

@@ -48,14 +48,13 @@ Param& ParamSet::declare(std::string name, Shape shape, Init init, ParamRule rul
   param.rule = rule;
   param.offset = flat_count_;
   flat_count_ += (shape.count() + kGroup - 1) / kGroup * kGroup;
+  by_name_[param.name] = &param;
   return param;
 }
 
 Param* ParamSet::find(std::string_view name) {
-  for (Param& param : params_) {
-    if (param.name == name) return &param;
-  }
-  return nullptr;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 Index ParamSet::num_parameters() const {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "backend/backend.h"
 #include "base/thread_pool.h"
@@ -79,6 +80,7 @@ class ParamSet {
 
  private:
   std::deque<Param> params_;
+  std::unordered_map<std::string_view, Param*> by_name_;  // keys are the names in params_
   Index flat_count_ = 0;
 };
 

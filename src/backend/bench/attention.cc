@@ -58,6 +58,60 @@ struct AttentionLayer {
   Tensor q, k, v, out, dout, dq, dk, dv, lse, delta;
 };
 
+// Everything between the projections and attention.
+struct Prologue {
+  Prologue(const Backend& b, BenchMemory& memory);
+  void forward();
+  void backward();
+
+  CcaKernels& kernels;
+  std::vector<Segment> segments{{0, 1500, -1}, {1500, kTokens, -1}};
+  Tensor z, dz, dqk0, q, k, v, vcd, norm, dw0, db0, dw1, db1, dtemp;
+  ConvolveArgs convolve;
+  QkMixArgs mix;
+};
+
+Prologue::Prologue(const Backend& b, BenchMemory& memory) : kernels(*b.cca) {
+  const DType type = b.compute(), sums = b.stream();
+  for (Tensor* t : {&z, &dz, &dqk0}) *t = memory.values(type, {kTokens, kWidth});
+  q = memory.values(type, {kTokens, kHeads, kChannels});
+  k = memory.values(type, {kTokens, kKeyHeads, kChannels});
+  v = memory.values(type, {kTokens, kKeyHeads * kChannels});
+  vcd = memory.values(type, v.shape());
+  norm = memory.values(sums, {kTokens, kHeads + kKeyHeads});
+  dw0 = memory.zeros(sums, {kWidth, 1, kTaps});
+  dw1 = memory.zeros(sums, {kWidth, kChannels, kTaps});
+  for (Tensor* t : {&db0, &db1}) *t = memory.zeros(sums, {kWidth});
+  dtemp = memory.zeros(sums, {kKeyHeads});
+  std::vector<std::int32_t> positions(kTokens);
+  std::iota(positions.begin(), positions.end(), 0);
+  convolve.heads = kHeads + kKeyHeads;
+  convolve.qk0 = memory.values(type, {kTokens, kWidth});
+  convolve.w0 = memory.values(sums, {kWidth, 1, kTaps});
+  convolve.b0 = convolve.b1 = memory.values(sums, {kWidth});
+  convolve.w1 = memory.values(type, {kWidth, kChannels, kTaps}, 0.1);
+  convolve.segments = segments;
+  mix = {kHeads,
+         kKeyHeads,
+         z,
+         convolve.qk0,
+         memory.values(sums, {kKeyHeads}),
+         memory.ids(positions),
+         memory.values(sums, {kTokens, 2, kChannels / 4})};
+}
+
+void Prologue::forward() {
+  kernels.convolve_forward(convolve, z);
+  kernels.mix_forward(mix, q, k, norm);
+  kernels.values_forward(vcd, ConstTensor{}, ConstTensor{}, segments, v);
+}
+
+void Prologue::backward() {
+  kernels.values_backward(v, segments, vcd, Tensor{});
+  kernels.mix_backward(mix, norm, q, k, dz, dqk0, dtemp);
+  kernels.convolve_backward(convolve, dz, dqk0, {dw0, db0, dw1, db1});
+}
+
 }  // namespace
 
 std::vector<BenchRow> bench_attention(const Backend& backend, double seconds) {
@@ -97,47 +151,9 @@ std::vector<BenchRow> bench_prologue(const Backend& backend, ThreadPool& pool, d
   BenchMemory memory(backend);
   ProductYardstick product(backend);
   CopyYardstick copy(pool);
-  const DType type = backend.compute(), sums = backend.stream();
-  const Index heads = kHeads + kKeyHeads, half = kKeyHeads * kChannels / 2;
-  const std::vector<Segment> segments{{0, 1500, -1}, {1500, kTokens, -1}};
-  const auto wide = [&] { return memory.values(type, {kTokens, kWidth}); };
-  const Tensor z = wide(), dz = wide(), dqk0 = wide();
-  const Tensor q = memory.values(type, {kTokens, kHeads, kChannels});
-  const Tensor k = memory.values(type, {kTokens, kKeyHeads, kChannels});
-  const Tensor v = memory.values(type, {kTokens, 2 * half}), vcd = memory.values(type, v.shape());
-  const Tensor norm = memory.values(sums, {kTokens, heads});
-  const Tensor dw0 = memory.zeros(sums, {kWidth, 1, kTaps}), db0 = memory.zeros(sums, {kWidth});
-  const Tensor dw1 = memory.zeros(sums, {kWidth, kChannels, kTaps});
-  const Tensor db1 = memory.zeros(sums, {kWidth}), dtemp = memory.zeros(sums, {kKeyHeads});
-  std::vector<std::int32_t> positions(kTokens);
-  std::iota(positions.begin(), positions.end(), 0);
-
-  ConvolveArgs c;
-  c.heads = heads;
-  c.qk0 = wide();
-  c.w0 = memory.values(sums, {kWidth, 1, kTaps});
-  c.b0 = c.b1 = memory.values(sums, {kWidth});
-  c.w1 = memory.values(type, {kWidth, kChannels, kTaps}, 0.1);
-  c.segments = segments;
-  c.scratch = memory.zeros(type, {kTokens, kWidth * kTaps});
-  QkMixArgs m{kHeads,
-              kKeyHeads,
-              z,
-              c.qk0,
-              memory.values(sums, {kKeyHeads}),
-              memory.ids(positions),
-              memory.values(sums, {kTokens, 2, kChannels / 4})};
-  CcaKernels& kernels = *backend.cca;
-  const auto forward = [&] {
-    kernels.convolve_forward(c, z);
-    kernels.mix_forward(m, q, k, norm);
-    kernels.values_forward(vcd, ConstTensor{}, ConstTensor{}, segments, v);
-  };
-  const auto backward = [&] {
-    kernels.values_backward(v, segments, vcd, Tensor{});
-    kernels.mix_backward(m, norm, q, k, dz, dqk0, dtemp);
-    kernels.convolve_backward(c, dz, dqk0, {dw0, db0, dw1, db1});
-  };
+  Prologue prologue(backend, memory);
+  const auto forward = [&] { prologue.forward(); };
+  const auto backward = [&] { prologue.backward(); };
   const auto one_product = [&] { product.run(); };
   const auto one_copy = [&] { copy.run(); };
   const FunctionRef<void()> bodies[] = {forward, backward, one_product, one_copy};
@@ -146,8 +162,8 @@ std::vector<BenchRow> bench_prologue(const Backend& backend, ThreadPool& pool, d
   // The least time: the grouped convolution at the product's rate, then what must be read and
   // written once (elements of W: qk0, z -> q and k; of values: in, out) at the rate of copying.
   const double conv = 2.0 * kTokens * kWidth * kChannels * kTaps;
-  const double element = static_cast<double>(size_of(type));
-  const double values_bytes = 2.0 * kTokens * 2 * static_cast<double>(half) * element;
+  const double element = static_cast<double>(size_of(backend.compute()));
+  const double values_bytes = 2.0 * kTokens * kKeyHeads * kChannels * element;
   const double forward_bytes = 3.0 * kTokens * kWidth * element + values_bytes;
   const double backward_bytes = 4.0 * kTokens * kWidth * element + values_bytes;
   const double per_flop = t[2].median / product.flops(), per_byte = t[3].median / copy.bytes();
