@@ -51,6 +51,7 @@ class StepGradient {
   Index lanes_;
   bool recomputes_;
   Profile* profile_ = nullptr;
+  Model::Activations activations_;
   Arena &saved_, &scratch_;
   std::vector<Gradients> gradients_;  // one per buffer of the tree
   LaneSum sum_;
