@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 
+#include "base/bench.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "model/forecast.h"
@@ -20,8 +21,8 @@ namespace zaya {
 
 namespace {
 
-// The program itself: code, libraries, threads' stacks, products' scratchpads, tokenizer.
-constexpr Index kProcessBytes = Index{96} << 20;
+// Workspaces of kernels and threads' stacks; the rest of the program is measured.
+constexpr Index kWorkspaceBytes = Index{16} << 20;
 // Batches that the feed holds ready; see data/prefetcher.
 constexpr Index kPrefetchedBatches = 4;
 constexpr Index kFeedBytesPerPosition = 32;
@@ -108,7 +109,7 @@ RunMemory forecast_run(const TrainConfig& config) {
   memory.table.emplace_back("samples", memory.sample_bytes);
   memory.table.emplace_back("checkpoint snapshot", memory.staging_bytes);
   memory.table.emplace_back("prefetched batches", memory.feed_bytes);
-  memory.table.emplace_back("program", kProcessBytes);
+  memory.table.emplace_back("program", resident_anonymous_bytes() + kWorkspaceBytes);
   return memory;
 }
 
