@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/fault_point.h"
 
 namespace zaya {
 
@@ -162,6 +163,7 @@ void Prefetcher::State::hint(Index k) const {
 bool Prefetcher::State::load(Index k) {
   Request request;
   if (!schedule(k, request)) return false;
+  fault_point("data.load");
   request.loader->load(request.first_sample, request.rows, ring[k % ring.size()]);
   hint(k + depth);
   return true;

@@ -13,7 +13,7 @@ namespace zaya {
 
 class ShardSet {
  public:
-  // As Shard and check_usable; `tokenizer_digest` "" skips the check of the tokenizer.
+  // As Shard and check_usable; with `tokenizer_digest` "" the files must agree on the tokenizer.
   ShardSet(const std::vector<std::string>& prefixes, Index model_vocabulary,
            const std::string& tokenizer_digest);
   ShardSet(const ShardSet&) = delete;

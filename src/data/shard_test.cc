@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "data/merge.h"
+#include "data/shard_set.h"
 #include "data/testing.h"
 
 namespace zaya {
@@ -210,6 +211,16 @@ TEST_CASE("ids at or above the model's vocabulary and another tokenizer are refu
   CHECK(failure_of([&] {
           check_usable(Shard(kFixtures + "i64_wide"), 64, "");
         }).find("1099511627776") != std::string::npos);
+}
+
+TEST_CASE("files of one set agree on their tokenizer, also when none is named") {
+  const TestFolder folder;
+  const std::string a = write_shard(folder / "a", {{1, 2}}, "digest");
+  const std::string b = write_shard(folder / "b", {{1, 2}}, "other");
+  CHECK(ShardSet(std::vector<std::string>{a, a}, 64, "").all().size() == 2);
+  const std::string message =
+      failure_of([&] { const ShardSet set(std::vector<std::string>{a, b}, 64, ""); });
+  CHECK(message.find("another tokenizer (other, not digest)") != std::string::npos);
 }
 
 TEST_CASE("a prefix without files is wrong use, and the ending is hinted at") {

@@ -25,6 +25,21 @@ Index ModelConfig::rotary_channels(Index layer) const {
 namespace {
 
 constexpr double kMaxSize = 1 << 24;
+// Far beyond any machine; sums of bytes over fewer parameters stay within 64 bits.
+constexpr double kMaxParameters = 1e15;
+
+// Roughly, and in real numbers, since the product of extents may leave 64 bits.
+double estimated_parameters(const ModelConfig& c) {
+  const auto real = [](Index n) { return static_cast<double>(n); };
+  const double width = real(c.hidden_size), router = real(c.router_hidden_size);
+  const double heads = real(c.num_attention_heads) + real(c.num_key_value_heads);
+  const double channels = heads * real(c.head_dim);
+  const double attention = 2 * width * channels + channels * real(c.head_dim) * real(c.cca_time1);
+  const double routing = router * (width + 2 * router + real(c.num_experts));
+  const double experts = 3 * width * real(c.moe_intermediate_size) * real(c.num_experts);
+  return real(c.num_hidden_layers) * (attention + routing + experts) +
+         2 * width * real(c.vocab_size);
+}
 
 }  // namespace
 
@@ -175,6 +190,10 @@ void check_model_config(const ModelConfig& c, std::string_view where) {
     require(id < c.vocab_size,
             fmt::format("token id {} lies outside the vocabulary of {}", id, c.vocab_size));
   }
+  const double parameters = estimated_parameters(c);
+  require(parameters <= kMaxParameters,
+          fmt::format("the sizes give {:.1e} parameters, at most {:.0e} are possible", parameters,
+                      kMaxParameters));
 }
 
 }  // namespace zaya

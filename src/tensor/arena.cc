@@ -19,6 +19,22 @@ constexpr Index kAlignment = 64;
 
 Index rounded_up(Index num_bytes) { return (num_bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// Bytes of a tensor, refused where the arena's total would leave 64 bits.
+Index tensor_bytes(DType dtype, const Shape& shape, Index used, const std::string& arena) {
+  Index num_bytes = size_of(dtype), total = 0;
+  bool is_too_large = false;
+  for (const Index dim : shape.dims()) {
+    is_too_large = __builtin_mul_overflow(num_bytes, dim, &num_bytes) || is_too_large;
+  }
+  if (is_too_large || __builtin_add_overflow(num_bytes, used + kAlignment, &total)) {
+    throw Error{ErrorKind::usage,
+                fmt::format("{} needs more bytes than can be counted; make the model or "
+                            "phase.N.micro_batch_tokens smaller",
+                            arena)};
+  }
+  return rounded_up(num_bytes);
+}
+
 }  // namespace
 
 Arena::Arena(std::string name, Index capacity) : name_(std::move(name)), capacity_(capacity) {
@@ -56,7 +72,7 @@ Arena::Arena(Arena&& other) noexcept
       table_(std::move(other.table_)) {}
 
 Tensor Arena::take(DType dtype, Shape shape) {
-  const Index num_bytes = rounded_up(shape.count() * size_of(dtype));
+  const Index num_bytes = tensor_bytes(dtype, shape, used_, name_);
   std::byte* data = base_ == nullptr ? nullptr : base_ + used_;
   used_ += num_bytes;
   peak_ = std::max(peak_, used_);

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.h"
 #include "tensor/arena.h"
 
 namespace zaya {
@@ -41,6 +42,14 @@ TEST_CASE("an arena counts, rewinds and has a dry twin of equal size") {
   CHECK(dry.table() == real.table());
   CHECK(dry.take(DType::f32, {8, 8}).data() == nullptr);
   CHECK(reinterpret_cast<std::uintptr_t>(real.take(DType::f32, {1}).data()) % 64 == 0);
+}
+
+TEST_CASE("an arena refuses sizes whose bytes leave 64 bits") {
+  Arena dry = Arena::dry("dry");
+  CHECK_THROWS_AS(static_cast<void>(dry.take(DType::f32, {Index{1} << 31, Index{1} << 31})), Error);
+  CHECK(dry.used() == 0);
+  static_cast<void>(dry.take(DType::f32, {Index{1} << 60}));
+  CHECK_THROWS_AS(static_cast<void>(dry.take(DType::f32, {Index{1} << 60})), Error);
 }
 
 }  // namespace zaya

@@ -92,6 +92,9 @@ TEST_CASE("what can't work is refused with key and rule") {
   CHECK(problem(kBase, {"model.preset=tinny"}).find("did you mean tiny") != std::string::npos);
   CHECK(problem(kBase, {"optimizer.knd=adamw"}).find("did you mean optimizer.kind") !=
         std::string::npos);
+  CHECK(problem(kBase, {"model.hidden_size=16777216", "model.moe_intermediate_size=16777216",
+                        "model.num_experts=16384"})
+            .find("parameters") != std::string::npos);
   CHECK(problem("[run]\ndirectory = 3\n").find(":2: run.directory") != std::string::npos);
   CHECK(problem("[runn]\n").find("unknown section [runn]; did you mean run?") != std::string::npos);
 }

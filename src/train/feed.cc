@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "data/fingerprint.h"
@@ -26,6 +27,20 @@ SampleOrder order_of(const TrainConfig& config) {
   return config.data.order == "megatron" ? SampleOrder::megatron : SampleOrder::shuffled;
 }
 
+// The clock of a phase is its targets: a run without any would go on for ever.
+void check_has_targets(const TrainConfig& config, const std::vector<const Shard*>& shards) {
+  if (!config.data.document_isolation) return;
+  Index targets = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const bool is_used = config.data.weights.empty() || config.data.weights[i] > 0;
+    if (is_used) targets += targets_per_epoch(shards[i]->index(), true);
+  }
+  if (targets > 0) return;
+  throw Error{ErrorKind::usage,
+              "data.train: nothing to predict, as no document has a second token; prepare longer "
+              "documents, or set data.document_isolation=false"};
+}
+
 }  // namespace
 
 struct Feed::State {
@@ -42,7 +57,9 @@ struct Feed::State {
       : config(c), shards(c.data.train, c.model.vocab_size, tokenizer_digest(c)) {}
 };
 
-Feed::Feed(const TrainConfig& config) : state_(std::make_unique<State>(config)) {}
+Feed::Feed(const TrainConfig& config) : state_(std::make_unique<State>(config)) {
+  check_has_targets(config, state_->shards.all());
+}
 
 Feed::~Feed() = default;
 

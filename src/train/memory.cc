@@ -55,6 +55,19 @@ PassForecast largest_pass(const TrainConfig& config, Numerics numerics) {
   return most;
 }
 
+// The forecast itself, too, makes the rows of a pass.
+void check_positions(const TrainConfig& config) {
+  const Index positions = largest_micro_batch(config);
+  const Index needed = kPrefetchedBatches * kFeedBytesPerPosition * positions;
+  const Index available = available_bytes();
+  if (needed <= available) return;
+  throw Error{ErrorKind::usage,
+              fmt::format("configuration: needs {} for {} batches of {} positions; available are "
+                          "{}; make phase.N.micro_batch_tokens smaller",
+                          human_bytes(static_cast<double>(needed)), kPrefetchedBatches, positions,
+                          human_bytes(static_cast<double>(available)))};
+}
+
 // A number of bytes in a file of the kernel's, or `fallback`.
 Index read_bytes(const char* path, Index fallback) {
   std::ifstream file(path);
@@ -71,6 +84,7 @@ Index RunMemory::total() const {
 }
 
 RunMemory forecast_run(const TrainConfig& config) {
+  check_positions(config);
   RunMemory memory;
   const Numerics numerics = numerics_of(config);
   WorkCount ignored;
