@@ -22,7 +22,7 @@ struct StepMetrics {
   Index batch_tokens = 0;  // targets of this step
   Index sequence_length = 0;
   double step_seconds = 0;
-  double tokens_per_second = 0;  // of step_seconds - data_seconds, as flops_per_second
+  double tokens_per_second = 0;
   double flops_per_second = 0;
   std::optional<double> peak_fraction;  // of the measured peak of this machine's products
   double expert_load_entropy = 0;       // H(f) / ln E, mean over layers

@@ -105,8 +105,8 @@ void Observer::print_sample() {
 void Observer::show_progress(const TrainState& state, const StepMetrics& m) {
   if (!stderr_is_terminal()) return;
   State& s = *state_;
-  const double rate = static_cast<double>(m.batch_tokens) / std::max(m.step_seconds, 1e-9);
-  s.smoothed_rate = s.smoothed_rate == 0 ? rate : 0.9 * s.smoothed_rate + 0.1 * rate;
+  s.smoothed_rate = s.smoothed_rate == 0 ? m.tokens_per_second
+                                         : 0.9 * s.smoothed_rate + 0.1 * m.tokens_per_second;
   Index total = 0;
   for (const PhaseOptions& phase : s.config.phases) total += phase.tokens;
   const double done =

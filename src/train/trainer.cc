@@ -252,15 +252,13 @@ void Trainer::finish_metrics(const StepResult& result, double began, StepMetrics
   m.data_seconds = feed_.take_wait_seconds();
   m.checkpoint_seconds = std::exchange(checkpoint_seconds_, 0);
   m.step_seconds = monotonic_seconds() - began;
-  // Rates are those of computing; what waits for data is told apart.
-  const double busy_seconds = std::max(m.step_seconds - m.data_seconds, 1e-9);
-  m.tokens_per_second = static_cast<double>(result.num_targets) / busy_seconds;
+  m.tokens_per_second = static_cast<double>(result.num_targets) / m.step_seconds;
   const double share = static_cast<double>(micro_batch_tokens(phase, config_.parallel)) /
                        static_cast<double>(largest_micro_batch(config_));
   const double flops =
       memory_.micro_batch_work.product_flops * share * static_cast<double>(micro_batches(phase)) +
       memory_.optimizer_work.product_flops;
-  m.flops_per_second = flops / busy_seconds;
+  m.flops_per_second = flops / m.step_seconds;
   if (peak_flops_ > 0) m.peak_fraction = m.flops_per_second / peak_flops_;
 }
 
