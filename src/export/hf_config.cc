@@ -225,6 +225,8 @@ void read_legacy(const Reader& r, ModelConfig& c) {
 
 }  // namespace
 
+std::string_view name_of(Layout layout) { return layout == Layout::native ? "native" : "legacy"; }
+
 HfConfig parse_hf_config(const Json& file, std::string_view where) {
   const Reader reader(file, where);
   if (!file.is_object()) reader.refuse("not a JSON object");
@@ -237,6 +239,11 @@ HfConfig parse_hf_config(const Json& file, std::string_view where) {
     read_legacy(reader, result.model);
   } else {
     read_native(reader, where, result.model);
+  }
+  result.model.router_norm_eps = reader.real("router_norm_eps").value_or(0);
+  if (const auto skip_output = reader.text("skip_output")) {
+    result.model.skip_output = *skip_output;
+    result.states_skip_output = true;
   }
   const FieldList fields = list_fields(result.model);
   for (const Field& field : fields.fields()) field.set(field.value(), where, field.name());
