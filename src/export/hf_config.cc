@@ -174,7 +174,11 @@ void read_legacy_windows(const Reader& r, ModelConfig& c) {
     c.sliding_window = window + 1;
     has_sliding = true;
   }
-  if (!has_sliding) c.layer_types.clear();
+  if (!has_sliding) {
+    c.layer_types.clear();
+    return;
+  }
+  c.partial_rotary_factor_sliding = c.partial_rotary_factor;
   c.rope_theta_sliding = r.real("swa_rotary_base").value_or(1e4);
 }
 
@@ -218,7 +222,6 @@ void read_legacy(const Reader& r, ModelConfig& c) {
   c.rms_norm_eps = r.real("norm_epsilon").value_or(1e-5);
   c.rope_theta = r.real("rope_theta").value_or(c.rope_theta);
   c.partial_rotary_factor = r.real("partial_rotary_factor").value_or(0.5);
-  c.partial_rotary_factor_sliding = c.partial_rotary_factor;
   c.skip_output = "identity";
   read_legacy_windows(r, c);
 }
