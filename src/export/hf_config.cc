@@ -170,6 +170,7 @@ void read_legacy_windows(const Reader& r, ModelConfig& c) {
     const Index window = item.is_null() || item.is_bool() ? 0 : item.as_integer();
     c.layer_types.push_back(window > 0 ? "hybrid_sliding" : "hybrid");
     if (window <= 0) continue;
+    if (window > 1 << 30) r.refuse(fmt::format("swa_layers has a window of {}", window));
     if (has_sliding && c.sliding_window != window + 1) r.refuse("swa_layers has different windows");
     c.sliding_window = window + 1;
     has_sliding = true;

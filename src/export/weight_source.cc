@@ -88,7 +88,17 @@ class CheckpointWeights : public WeightSource {
 
 class FolderWeights : public WeightSource {
  public:
-  FolderWeights(const std::string& path, const HfConfig& config) : folder_(path), config_(config) {}
+  FolderWeights(const std::string& path, const HfConfig& config) : folder_(path), config_(config) {
+    // Nothing of the stated size is made before the files are seen to be of that order.
+    const Index blocks = config.model.num_hidden_layers;
+    const Index num_tensors = static_cast<Index>(folder_.names().size());
+    if (num_tensors < blocks) {
+      throw Error{
+          ErrorKind::damaged,
+          fmt::format("{}: config.json states {} blocks, but the files hold only {} tensors", path,
+                      blocks, num_tensors)};
+    }
+  }
 
   void check(const ParamSet& params) const override {
     Problems problems(folder_.path());
