@@ -15,6 +15,7 @@ std::span<const CommandEntry> all_commands() {
       {"export", "writes a model as a Hugging Face folder and proves it", command_export},
       {"checkpoint", "looks at, verifies and compares checkpoints and .safetensors files",
        command_checkpoint},
+      {"bench", "measures this machine at the work of training and generation", command_bench},
       {"version", "version, commit, compiler, backends, instruction set", command_version},
   };
   return kCommands;

@@ -12,6 +12,7 @@ namespace zaya {
 
 using Arguments = std::span<const std::string>;
 
+int command_bench(Arguments arguments);
 int command_checkpoint(Arguments arguments);
 int command_dataset(Arguments arguments);
 int command_eval(Arguments arguments);

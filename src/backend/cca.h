@@ -28,7 +28,6 @@ struct ConvolveArgs {
   ConstTensor w1;       // [W, C, k1] compute type
   ConstTensor b1;       // [W] stream type
   std::span<const Segment> segments;
-  Tensor scratch;  // [T, W * k1] compute type, content undefined before and after
 };
 
 struct ConvolveGradients {

@@ -26,10 +26,13 @@ struct LossGradients {
   Tensor dbias;      // [V] stream type, added to; or no tensor
 };
 
-// Rows of logits held at a time: about 64 MiB of f32, a multiple of 16, at least 16.
+// Rows of logits held at a time, a multiple of 16: about 64 MiB of f32. Each chunk reads and writes
+// the whole weight gradient, so that large vocabularies get up to 192 rows within 192 MiB.
 inline Index loss_chunk_rows(Index num_tokens, Index vocabulary) {
-  const Index fitting = (Index{16} << 20) / (vocabulary > 0 ? vocabulary : 1) / 16 * 16;
-  const Index rows = fitting < 16 ? 16 : fitting;
+  const Index width = vocabulary > 0 ? vocabulary : 1;
+  const Index usual = (Index{16} << 20) / width, most = (Index{48} << 20) / width;
+  const Index wanted = usual >= 192 ? usual : most < 192 ? most : 192;
+  const Index rows = wanted < 16 ? 16 : wanted / 16 * 16;
   return rows < num_tokens ? rows : num_tokens;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/file.h"
@@ -152,11 +153,14 @@ Published publish_checkpoint(const PublishArgs& args) {
   if (is_directory(path) && holds_same(args, path)) {
     return {path, total_bytes(args.tensors), true};
   }
+  Published published{path, total_bytes(args.tensors)};
+  const double began = monotonic_seconds();
   try {
     remove_all(partial);
     make_directories(partial);
     const CheckpointIndex index = write_tensors(args, partial);
     write_index(index, partial);
+    published.write_seconds = monotonic_seconds() - began;
     verify_written(args, index, partial);
     check_abandoned(args);
     fault_point("checkpoint.before_rename");
@@ -170,7 +174,7 @@ Published publish_checkpoint(const PublishArgs& args) {
     }
     throw;
   }
-  return {path, total_bytes(args.tensors), false};
+  return published;
 }
 
 }  // namespace zaya

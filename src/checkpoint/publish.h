@@ -29,6 +29,7 @@ struct Published {
   // A complete checkpoint of this step with the same logical content stood there already; nothing
   // was written.
   bool was_present = false;
+  double write_seconds = 0;  // until everything was on the device, before it was read back
 };
 
 // Writes step-N.partial, then puts it in place of step-N; an older step-N of other content, or a

@@ -108,6 +108,7 @@ struct CheckpointWriter::State {
       result.is_ok = true;
       result.path = published.path;
       result.was_present = published.was_present;
+      result.write_seconds = published.write_seconds;
       result.pruned = prune_checkpoints(folder, result.step, options.retention);
     } catch (const Error& error) {
       result.kind = error.kind();

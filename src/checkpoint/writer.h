@@ -29,6 +29,7 @@ struct SaveResult {
   Index num_bytes = 0;                   // of the tensors
   double wait_seconds = 0;               // save() waited for the save before
   double snapshot_seconds = 0;           // save() copied and looked at the values
+  double write_seconds = 0;              // the thread wrote and flushed
   double seconds = 0;                    // the thread wrote, checked and published
   bool was_present = false;              // the same checkpoint was there already; nothing written
   std::vector<std::string> pruned;       // checkpoints removed afterwards

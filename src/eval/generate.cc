@@ -19,6 +19,7 @@ Index keep_bytes(const ModelConfig& config, Numerics numerics, Index sequences, 
   Arena dry = Arena::dry("decode");
   const DecodeState state(dry, config, compute_dtype(numerics), sequences, capacity);
   static_cast<void>(dry.take(stream_dtype(numerics), {sequences, config.vocab_size}));
+  static_cast<void>(dry.take(DType::i64, {config.num_hidden_layers, config.num_experts + 1}));
   return dry.peak();
 }
 
@@ -50,7 +51,9 @@ Generator::Generator(const Model& model, const Backend& backend, Index sequences
       scratch_("scratch", pass.scratch_bytes),
       state_(std::make_unique<DecodeState>(keep_, model.config(), backend.compute(), sequences,
                                            capacity)),
-      logits_(keep_.take(backend.stream(), {sequences, model.config().vocab_size})) {}
+      logits_(keep_.take(backend.stream(), {sequences, model.config().vocab_size})),
+      loads_(keep_.take(DType::i64,
+                        {model.config().num_hidden_layers, model.config().num_experts + 1})) {}
 
 Index Generator::bytes(const ModelConfig& config, Numerics numerics, Index sequences,
                        Index capacity) {
@@ -71,8 +74,7 @@ void Generator::run_pass(std::span<const Index> rows,
   const Rewind rewind_saved(saved_), rewind_scratch(scratch_);
   TokenRows batch(*state_, rows, tokens, first_key);
   if (!padding.empty()) batch.set_padding({padding.begin(), padding.end()});
-  Pass pass{backend_, saved_, scratch_, batch.batch(),
-            saved_.take(DType::i64, {c.num_hidden_layers, c.num_experts + 1})};
+  Pass pass{backend_, saved_, scratch_, batch.batch(), loads_};
   pass.decode = state_.get();
   pass.decode_rows = rows;
   pass.skip_is_identity = options.skip_is_identity;

@@ -50,6 +50,8 @@ class Generator {
   // Bytes that a Generator takes.
   static Index bytes(const ModelConfig& config, Numerics numerics, Index sequences, Index capacity);
   const DecodeState& state() const { return *state_; }
+  // Tokens per block and class of the last pass, [L, E+1] i64, skip last.
+  ConstTensor loads() const { return loads_; }
   void reset(Index row) { state_->reset(row); }
 
  private:
@@ -67,6 +69,7 @@ class Generator {
   Arena keep_, saved_, scratch_;
   std::unique_ptr<DecodeState> state_;
   Tensor logits_;  // [sequences, V] stream type
+  Tensor loads_;
 };
 
 }  // namespace zaya

@@ -179,24 +179,34 @@ std::string difference(ModelConfig a, ModelConfig b) {
   return "";
 }
 
-}  // namespace
-
-Json to_hf_config(const ModelConfig& model, Layout layout, DType dtype) {
+Json written(const ModelConfig& model, Layout layout, DType dtype) {
   Json out = layout == Layout::native ? native_config(model, dtype) : legacy_config(model, dtype);
   const std::string_view usual = layout == Layout::native ? "zero" : "identity";
   if (model.skip_output != usual) out.set("skip_output", model.skip_output);
   if (model.router_norm_eps > 0) out.set("router_norm_eps", model.router_norm_eps);
   std::sort(out.members().begin(), out.members().end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  const ModelConfig read = parse_hf_config(out, "config.json").model;
-  const std::string lost = difference(without_beginnings(model), without_beginnings(read));
-  if (!lost.empty()) {
-    throw Error{
-        ErrorKind::usage,
-        fmt::format("the {} layout can't express {}; export with --layout {}", name_of(layout),
-                    lost, name_of(layout == Layout::native ? Layout::legacy : Layout::native))};
-  }
   return out;
+}
+
+// The first field that a reader of the file would take to be another.
+std::string lost_field(const ModelConfig& model, const Json& file) {
+  const ModelConfig read = parse_hf_config(file, "config.json").model;
+  return difference(without_beginnings(model), without_beginnings(read));
+}
+
+}  // namespace
+
+Json to_hf_config(const ModelConfig& model, Layout layout, DType dtype) {
+  Json out = written(model, layout, dtype);
+  const std::string lost = lost_field(model, out);
+  if (lost.empty()) return out;
+  const Layout other = layout == Layout::native ? Layout::legacy : Layout::native;
+  const bool is_possible = lost_field(model, written(model, other, dtype)).empty();
+  throw Error{ErrorKind::usage,
+              fmt::format("the {} layout can't express {}; {}", name_of(layout), lost,
+                          is_possible ? fmt::format("export with --layout {}", name_of(other))
+                                      : "no published layout can")};
 }
 
 Json to_generation_config(const ModelConfig& model) {

@@ -50,8 +50,7 @@ Cca::Cca(const ParamScope& scope, const ModelConfig& c, Index layer)
       o_bias_(scope.declare_if(c.attention_bias, "o_proj.bias", {c.hidden_size}, init_constant(0),
                                kVector)) {}
 
-ConvolveArgs Cca::convolve_args(Pass& pass, ConstTensor qk0) const {
-  const Index tokens = qk0.dim(0), width = config_.conv_channels();
+ConvolveArgs Cca::convolve_args(const Pass& pass, ConstTensor qk0) const {
   ConvolveArgs args;
   args.heads = config_.num_attention_heads + config_.num_key_value_heads;
   args.qk0 = qk0;
@@ -61,7 +60,6 @@ ConvolveArgs Cca::convolve_args(Pass& pass, ConstTensor qk0) const {
   args.w1 = w1_.weight;
   args.b1 = b1_.weight;
   args.segments = pass.batch.segments;
-  args.scratch = pass.scratch.take(pass.backend.compute(), {tokens, width * config_.cca_time1});
   return args;
 }
 
@@ -78,6 +76,7 @@ QkMixArgs Cca::mix_args(const Pass& pass, ConstTensor qk0, ConstTensor z) const 
 }
 
 void Cca::forward(Pass& pass, Tensor x, Tensor a, Saved& s) const {
+  const Profile::Scope timed(pass.profile, "attention projections", "forward");
   const Backend& b = pass.backend;
   const Rewind rewind(pass.scratch);
   const Index tokens = x.dim(0), width = config_.conv_channels(), half = config_.half_value();
@@ -101,13 +100,17 @@ void Cca::forward(Pass& pass, Tensor x, Tensor a, Saved& s) const {
   b.gemm->forward(x, v_current_.weight, weight_of(v_current_bias_), vcd.column_window(0, half));
   b.gemm->forward(x, v_delayed_.weight, weight_of(v_delayed_bias_),
                   vcd.column_window(half, 2 * half));
-  b.cca->convolve_forward(convolve_args(pass, s.qk0), s.z);
-  b.cca->mix_forward(mix_args(pass, s.qk0, s.z), s.q, s.k, s.norm);
-  const ConstTensor delayed =
-      pass.decode == nullptr ? ConstTensor{} : ConstTensor(pass.decode->block(layer_).delayed);
-  b.cca->values_forward(vcd, weight_of(v_delayed_bias_), delayed, pass.batch.segments,
-                        s.v.reshaped({tokens, 2 * half}));
+  {
+    const Profile::Scope prologue(pass.profile, "attention prologue", "forward");
+    b.cca->convolve_forward(convolve_args(pass, s.qk0), s.z);
+    b.cca->mix_forward(mix_args(pass, s.qk0, s.z), s.q, s.k, s.norm);
+    const ConstTensor delayed =
+        pass.decode == nullptr ? ConstTensor{} : ConstTensor(pass.decode->block(layer_).delayed);
+    b.cca->values_forward(vcd, weight_of(v_delayed_bias_), delayed, pass.batch.segments,
+                          s.v.reshaped({tokens, 2 * half}));
+  }
   if (pass.decode == nullptr) {
+    const Profile::Scope core(pass.profile, "attention", "forward");
     AttentionArgs args{s.q, s.k, s.v, pass.batch.spans, 0, pass.batch.padding};
     if (config_.is_sliding(layer_)) args.window = config_.sliding_window;
     b.attention->forward(args, s.out, s.lse);
@@ -118,6 +121,7 @@ void Cca::forward(Pass& pass, Tensor x, Tensor a, Saved& s) const {
 }
 
 void Cca::attend_cached(Pass& pass, ConstTensor vcd, const Saved& s) const {
+  const Profile::Scope timed(pass.profile, "attention", "forward");
   const Backend& b = pass.backend;
   const DecodeState::Block& cache = pass.decode->block(layer_);
   for (std::size_t i = 0; i < pass.batch.segments.size(); ++i) {
@@ -156,6 +160,7 @@ void Cca::remember_columns(Pass& pass, const Saved& s, ConstTensor vcd) const {
 }
 
 void Cca::backward(Pass& pass, const Saved& s, ConstTensor da, Tensor dx) const {
+  const Profile::Scope timed(pass.profile, "attention projections", "backward");
   const Backend& b = pass.backend;
   const Gradients& d = *pass.gradients;
   const Rewind rewind(pass.scratch);
@@ -169,19 +174,25 @@ void Cca::backward(Pass& pass, const Saved& s, ConstTensor da, Tensor dx) const 
   const Tensor dq = pass.scratch.take(b.compute(), {tokens, heads, channels});
   const Tensor dk = pass.scratch.take(b.compute(), {tokens, key_heads, channels});
   const Tensor dv = pass.scratch.take(b.compute(), {tokens, key_heads, channels});
-  AttentionArgs args{s.q, s.k, s.v, pass.batch.spans, 0, pass.batch.padding};
-  if (config_.is_sliding(layer_)) args.window = config_.sliding_window;
-  b.attention->backward(args, s.out, s.lse, dout, pass.scratch.take(b.stream(), {tokens, heads}),
-                        dq, dk, dv);
+  {
+    const Profile::Scope core(pass.profile, "attention", "backward");
+    AttentionArgs args{s.q, s.k, s.v, pass.batch.spans, 0, pass.batch.padding};
+    if (config_.is_sliding(layer_)) args.window = config_.sliding_window;
+    b.attention->backward(args, s.out, s.lse, dout, pass.scratch.take(b.stream(), {tokens, heads}),
+                          dq, dk, dv);
+  }
 
   const Tensor dvcd = pass.scratch.take(b.compute(), {tokens, 2 * half});
-  b.cca->values_backward(dv.reshaped({tokens, 2 * half}), pass.batch.segments, dvcd,
-                         d.of(v_delayed_bias_));
   const Tensor dz = pass.scratch.take(b.compute(), {tokens, width});
   const Tensor dqk0 = pass.scratch.take(b.compute(), {tokens, width});
-  b.cca->mix_backward(mix_args(pass, s.qk0, s.z), s.norm, dq, dk, dz, dqk0, d.of(temp_));
-  b.cca->convolve_backward(convolve_args(pass, s.qk0), dz, dqk0,
-                           {d.of(w0_), d.of(b0_), d.of(w1_), d.of(b1_)});
+  {
+    const Profile::Scope prologue(pass.profile, "attention prologue", "backward");
+    b.cca->values_backward(dv.reshaped({tokens, 2 * half}), pass.batch.segments, dvcd,
+                           d.of(v_delayed_bias_));
+    b.cca->mix_backward(mix_args(pass, s.qk0, s.z), s.norm, dq, dk, dz, dqk0, d.of(temp_));
+    b.cca->convolve_backward(convolve_args(pass, s.qk0), dz, dqk0,
+                             {d.of(w0_), d.of(b0_), d.of(w1_), d.of(b1_)});
+  }
 
   // x feeds four projections; their input gradients add up in dx.
   const ConstTensor dv_delayed = dvcd.column_window(half, 2 * half);

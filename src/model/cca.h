@@ -39,7 +39,7 @@ class Cca {
   void backward(Pass& pass, const Saved& saved, ConstTensor da, Tensor dx) const;
 
  private:
-  ConvolveArgs convolve_args(Pass& pass, ConstTensor qk0) const;
+  ConvolveArgs convolve_args(const Pass& pass, ConstTensor qk0) const;
   QkMixArgs mix_args(const Pass& pass, ConstTensor qk0, ConstTensor z) const;
   // Attention over the keys and values of earlier tokens and these ones; then remembers what the
   // next call needs.

@@ -79,6 +79,9 @@ FieldList list_fields(ModelConfig& c) {
   f.add("router_initializer_gain", c.router_initializer_gain,
         "Fresh router matrices have the standard deviation gain / sqrt(inputs).")
       .range(0, 100);
+  f.add("router_kind", c.router_kind,
+        "mlp: the published router; linear: one matrix, for comparison.")
+      .choices({"mlp", "linear"});
   f.add("temperature_init", c.temperature_init, "Start value of the key temperature.")
       .range(-100, 100);
   f.add("skip_output", c.skip_output, "What a token that chooses the skip class gets.")

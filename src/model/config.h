@@ -45,6 +45,7 @@ struct ModelConfig {
   // between tokens by more than one step of the balancing controller.
   double router_initializer_range = 0;
   double router_initializer_gain = 0.7;
+  std::string router_kind = "mlp";  // mlp: the published one; linear: for comparison
   double temperature_init = 1;
   std::string skip_output = "zero";  // zero or identity: what a token that chooses skip gets
 

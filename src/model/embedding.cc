@@ -13,11 +13,13 @@ Embedding::Embedding(const ParamScope& scope, const ModelConfig& config)
                           kVector)) {}
 
 void Embedding::forward(Pass& pass, Tensor x) const {
+  const Profile::Scope timed(pass.profile, "embedding", "forward");
   pass.backend.residual->entry_forward(pass.batch.ids, table_.weight, bias_.weight, scale_.weight,
                                        x);
 }
 
 void Embedding::backward(Pass& pass, ConstTensor dx) const {
+  const Profile::Scope timed(pass.profile, "embedding", "backward");
   const Gradients& d = *pass.gradients;
   pass.backend.residual->entry_backward(pass.batch.ids, table_.weight, bias_.weight, scale_.weight,
                                         dx, pad_id_, d.of(table_), d.of(bias_), d.of(scale_));

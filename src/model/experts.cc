@@ -14,6 +14,7 @@ Experts::Experts(const ParamScope& scope, const ModelConfig& c)
 
 void Experts::forward(Pass& pass, ConstTensor x, const Routes& routes, Tensor loads, Tensor m,
                       Saved& s) const {
+  const Profile::Scope timed(pass.profile, "experts", "forward");
   const Backend& b = pass.backend;
   const Rewind rewind(pass.scratch);
   const Index tokens = x.dim(0), rows = max_expert_rows(tokens, num_experts_);
@@ -35,6 +36,7 @@ void Experts::forward(Pass& pass, ConstTensor x, const Routes& routes, Tensor lo
 
 void Experts::backward(Pass& pass, const Saved& s, ConstTensor dm, Tensor dx,
                        Tensor dweight) const {
+  const Profile::Scope timed(pass.profile, "experts", "backward");
   const Backend& b = pass.backend;
   const Gradients& d = *pass.gradients;
   const Rewind rewind(pass.scratch);

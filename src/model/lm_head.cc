@@ -19,6 +19,7 @@ void LmHead::normalize(Pass& pass, ConstTensor r, Saved& s) const {
 }
 
 double LmHead::loss(Pass& pass, const Saved& s, double scale, Tensor dr, Tensor logprobs) const {
+  const Profile::Scope timed(pass.profile, "head and loss", "both");
   const Backend& b = pass.backend;
   const Rewind rewind(pass.scratch);
   const Index tokens = s.x.dim(0);

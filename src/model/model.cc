@@ -42,14 +42,6 @@ void fill_rotary(double theta, Tensor table) {
 
 }  // namespace
 
-// What a forward pass keeps: the streams at block borders, and each block's saved tensors (only one
-// block's at a time when blocks are run again).
-struct Model::Activations {
-  std::vector<Stream> streams;  // L + 1
-  std::vector<Block::Saved> blocks;
-  LmHead::Saved head;
-};
-
 Model::Model(const ModelConfig& config, ParamSet& params)
     : config_(config),
       embedding_(ParamScope(params, "model"), config),
@@ -146,9 +138,8 @@ void Model::backward(Pass& pass, Activations& act, Tensor dr) const {
   embedding_.backward(pass, d.r);
 }
 
-double Model::run(Pass& pass, double scale, Tensor logprobs) const {
+double Model::run(Pass& pass, double scale, Tensor logprobs, Activations& act) const {
   const Index mark = pass.saved.mark();
-  Activations act;
   forward(pass, act);
   double sum = 0;
   {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <vector>
 
 #include "model/block.h"
 #include "model/decode_state.h"
@@ -27,11 +28,23 @@ class Model {
   void reset_balancing() const;
   const Router& router(Index layer) const { return blocks_[layer].router(); }
 
+  // What a forward pass keeps: the streams at block borders, and each block's saved tensors (only
+  // one block's at a time when blocks are run again). Windows on the saved arena.
+  struct Activations {
+    std::vector<Stream> streams;  // L + 1
+    std::vector<Block::Saved> blocks;
+    LmHead::Saved head;
+  };
+
   // Forward, loss and (with pass.gradients) backward of one micro-batch. Returns the loss summed
   // over tokens with a target; gradients are those of scale * that sum, added to what is there.
   // logprobs [T] stream type, or no tensor. The saved arena is rewound on return unless
-  // pass.trace is set.
-  double run(Pass& pass, double scale, Tensor logprobs) const;
+  // pass.trace is set. `act` is used during the call; the same one again saves allocating it.
+  double run(Pass& pass, double scale, Tensor logprobs, Activations& act) const;
+  double run(Pass& pass, double scale, Tensor logprobs) const {
+    Activations act;
+    return run(pass, scale, logprobs, act);
+  }
 
   // Forward without loss: returns x [T, D] compute type after the last norm, in the saved arena
   // (which the caller rewinds). Advances pass.decode.
@@ -40,7 +53,6 @@ class Model {
   void logits(Pass& pass, ConstTensor x, Tensor logits) const { head_.logits(pass, x, logits); }
 
  private:
-  struct Activations;
   void forward(Pass& pass, Activations& act) const;
   void backward(Pass& pass, Activations& act, Tensor dr) const;
 

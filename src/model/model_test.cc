@@ -115,6 +115,9 @@ std::vector<Variant> variants() {
   c.skip_output = "identity";
   c.cca_time0 = c.cca_time1 = 1;
   list.push_back({"sliding, identity skip, kernels of one tap", c});
+  c = tiny();
+  c.router_kind = "linear";
+  list.push_back({"linear router", c});
   return list;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/params.h"
 
+#include <algorithm>
 #include <complex>
 #include <utility>
 
@@ -12,6 +13,8 @@ namespace {
 
 constexpr Index kGroup = 16;  // elements; 64 bytes of f32
 
+constexpr Index kFilledAtOnce = Index{1} << 16;
+
 // Every numerics starts from the same f32 values.
 float initial_value(const Param& param, const Rng& rng, Index i) {
   const double x = param.init.kind == Init::Kind::normal
@@ -21,11 +24,20 @@ float initial_value(const Param& param, const Rng& rng, Index i) {
 }
 
 template <class S>
-void fill(const Param& param, std::uint64_t seed) {
+void fill(const Param& param, std::uint64_t seed, Index begin, Index end) {
   const auto out = param.master.as<S, 1>();
   const Rng rng(seed, param.name);
-  for (Index i = 0; i < param.count(); ++i) {
+  for (Index i = begin; i < end; ++i) {
     out[i] = static_cast<S>(initial_value(param, rng, i));
+  }
+}
+
+void fill_any(const Param& param, std::uint64_t seed, Index begin, Index end) {
+  switch (param.master.dtype()) {
+    case DType::f32: fill<float>(param, seed, begin, end); break;
+    case DType::f64: fill<double>(param, seed, begin, end); break;
+    case DType::c128: fill<std::complex<double>>(param, seed, begin, end); break;
+    default: ZAYA_CHECK(false, param.name);
   }
 }
 
@@ -47,14 +59,13 @@ Param& ParamSet::declare(std::string name, Shape shape, Init init, ParamRule rul
   param.rule = rule;
   param.offset = flat_count_;
   flat_count_ += (shape.count() + kGroup - 1) / kGroup * kGroup;
+  by_name_[param.name] = &param;
   return param;
 }
 
 Param* ParamSet::find(std::string_view name) {
-  for (Param& param : params_) {
-    if (param.name == name) return &param;
-  }
-  return nullptr;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 Index ParamSet::num_parameters() const {
@@ -89,14 +100,17 @@ void ParamSet::bind_for_inference(Arena& run, const Backend& backend) {
   }
 }
 
-void ParamSet::initialize(std::uint64_t seed) {
+void ParamSet::initialize(std::uint64_t seed, ThreadPool* pool) {
   for (const Param& param : params_) {
-    switch (param.master.dtype()) {
-      case DType::f32: fill<float>(param, seed); break;
-      case DType::f64: fill<double>(param, seed); break;
-      case DType::c128: fill<std::complex<double>>(param, seed); break;
-      default: ZAYA_CHECK(false, param.name);
+    const Index count = param.count();
+    if (pool == nullptr) {
+      fill_any(param, seed, 0, count);
+      continue;
     }
+    pool->run((count + kFilledAtOnce - 1) / kFilledAtOnce, [&](Index task, int) {
+      const Index begin = task * kFilledAtOnce;
+      fill_any(param, seed, begin, std::min(begin + kFilledAtOnce, count));
+    });
   }
 }
 

@@ -10,8 +10,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "backend/backend.h"
+#include "base/thread_pool.h"
 #include "tensor/arena.h"
 
 namespace zaya {
@@ -74,13 +76,15 @@ class ParamSet {
   // Takes only what kernels read.
   void bind_for_inference(Arena& run, const Backend& backend);
 
-  // Fills masters from (seed, name, element); then call refresh_copies().
-  void initialize(std::uint64_t seed);
+  // Fills masters from (seed, name, element), on the pool if there is one; then call
+  // refresh_copies().
+  void initialize(std::uint64_t seed, ThreadPool* pool = nullptr);
   // Rounds masters into the compute copies.
   void refresh_copies(const Backend& backend);
 
  private:
   std::deque<Param> params_;
+  std::unordered_map<std::string_view, Param*> by_name_;  // keys are the names in params_
   Index flat_count_ = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/batch.h"
+#include "base/profile.h"
 #include "model/params.h"
 #include "tensor/arena.h"
 
@@ -38,6 +39,8 @@ struct Pass {
   // Keep only block inputs and run each block again before its backward.
   bool recomputes = false;
   Trace* trace = nullptr;
+  // Charged with the time of each layer; null: nobody asks.
+  Profile* profile = nullptr;
 };
 
 }  // namespace zaya

@@ -14,12 +14,14 @@ MixVectors ResidualMix::vectors() const {
 }
 
 void ResidualMix::forward(Pass& pass, ConstTensor r, ConstTensor a, Tensor y, Saved& saved) const {
+  const Profile::Scope timed(pass.profile, "residual scaling", "forward");
   saved.r = r;
   saved.a = a;
   pass.backend.residual->mix_forward(r, a, vectors(), y);
 }
 
 void ResidualMix::backward(Pass& pass, const Saved& saved, Tensor dr, Tensor da) const {
+  const Profile::Scope timed(pass.profile, "residual scaling", "backward");
   const Gradients& d = *pass.gradients;
   pass.backend.residual->mix_backward(saved.r, saved.a, vectors(), dr, da,
                                       {d.of(s_r_), d.of(b_r_), d.of(s_a_), d.of(b_a_)});

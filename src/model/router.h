@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "model/config.h"
-#include "model/pass.h"
+#include <optional>
+
+#include "model/router_mlp.h"
 
 namespace zaya {
 
@@ -12,28 +13,26 @@ struct Routes {
   Tensor weight;  // [T] stream type: the chosen class's probability, not renormalised
 };
 
-// The router (ZAYA1-8B report, eq. 1-5): a small perceptron over a depth-averaged state.
+// The router (ZAYA1-8B report, eq. 1-5).
 //
-//   h = x Wd^T + bd;   h += prev * scale (blocks after the first)      handed to the next block
-//   l = gelu(gelu(norm(h) W1^T + b1) W2^T + b2) W3^T;   p = softmax(l) over E + 1 classes
+//   l = logits of the perceptron, or x W^T (router_kind = linear: the plain router of other models,
+//       for comparison);   p = softmax(l) over E + 1 classes
 //   choice = argmax(p + balancing_biases);   weight = p[choice]
 //
-// The gradient reaches the router through weight only. Everything after Wd is in the stream type.
+// The gradient reaches the router through weight only.
 class Router {
  public:
   struct Saved {
-    ConstTensor x;             // [T, D] compute type; belongs to the caller
-    ConstTensor prev;          // [T, R] stream type: the state of the block before, or no tensor
-    Tensor inv_rms;            // [T]
-    ConstTensor state;         // [T, R]: what the norm read; belongs to the caller
-    Tensor n, h1, g1, h2, g2;  // [T, R]: normed state; before and after each gelu
-    Tensor probs;              // [T, E+1]
-    Tensor choice;             // [T] i32
+    RouterMlp::Saved mlp;  // not filled by a linear router
+    ConstTensor x;         // [T, D] compute type; belongs to the caller
+    Tensor probs;          // [T, E+1] stream type
+    Tensor choice;         // [T] i32
   };
 
   Router(const ParamScope& scope, const ModelConfig& config, Index layer);
 
-  // x [T, D] compute type; prev, state [T, R] stream type. routes are taken from the saved arena.
+  // x [T, D] compute type; prev, state [T, R] stream type (a linear router clears state). routes
+  // are taken from the saved arena.
   void forward(Pass& pass, ConstTensor x, ConstTensor prev, Tensor state, Routes& routes,
                Saved& saved) const;
 
@@ -47,11 +46,9 @@ class Router {
   Param& balancing_biases() const { return biases_; }
 
  private:
-  double eps_;
-  Index width_, classes_;
-  const Param &down_, &down_bias_;
-  const Param* depth_scale_;
-  const Param &norm_, &w1_, &b1_, &w2_, &b2_, &w3_;
+  Index classes_;
+  std::optional<RouterMlp> mlp_;
+  const Param* linear_;  // null with a perceptron
   Param& biases_;
 };
 

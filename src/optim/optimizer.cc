@@ -12,9 +12,13 @@ Optimizer::Optimizer(const std::vector<ParamPlan>& plans, const OptimizerConfig&
     : muon_(plans, config, backend, run), adamw_(plans, config, backend, run) {}
 
 void Optimizer::step(const Backend& backend, Arena& scratch, const Gradients& gradients,
-                     double grad_scale, double learning_rate, Index update) {
+                     double grad_scale, double learning_rate, Index update, Profile* profile) {
   ZAYA_CHECK(update >= 1);
-  muon_.step(backend, scratch, gradients, grad_scale, learning_rate);
+  {
+    const Profile::Scope timed(profile, "Muon");
+    muon_.step(backend, scratch, gradients, grad_scale, learning_rate);
+  }
+  const Profile::Scope timed(profile, "AdamW");
   adamw_.step(backend, gradients, grad_scale, learning_rate, update);
 }
 

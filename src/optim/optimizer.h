@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/profile.h"
 #include "optim/adamw.h"
 #include "optim/muon.h"
 
@@ -21,7 +22,7 @@ class Optimizer {
   // grad_scale (clipping, and dividing by the number of targets); it is read, never cleared.
   // Nothing is allocated on the heap; scratch is as it was on return.
   void step(const Backend& backend, Arena& scratch, const Gradients& gradients, double grad_scale,
-            double learning_rate, Index update);
+            double learning_rate, Index update, Profile* profile = nullptr);
 
   // Everything besides the parameters and `update` that the next step depends on, by name:
   // "optimizer.momentum.NAME", "optimizer.first_moment.NAME" and

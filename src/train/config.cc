@@ -292,6 +292,9 @@ TrainConfig read_train_config(const std::string& path, std::span<const std::stri
   return config;
 }
 
+// A forecast builds one micro-batch, so its size is bounded before anything is planned.
+constexpr Index kMostMicroBatchTokens = Index{1} << 22;
+
 void check_train_config(const TrainConfig& c) {
   const auto require = [](bool holds, const std::string& problem) {
     if (!holds) throw Error{ErrorKind::usage, "configuration: " + problem};
@@ -319,6 +322,9 @@ void check_train_config(const TrainConfig& c) {
     require(micro > 0 && micro % p.sequence_length == 0,
             fmt::format("{}: a micro-batch of {} positions is no multiple of sequence_length ({})",
                         name, micro, p.sequence_length));
+    require(micro <= kMostMicroBatchTokens,
+            fmt::format("{}: a micro-batch of {} positions is above {}; set micro_batch_tokens",
+                        name, micro, kMostMicroBatchTokens));
     require(p.batch_tokens % (micro * c.parallel.lanes) == 0,
             fmt::format("{}.batch_tokens ({}) must be a multiple of micro_batch_tokens * "
                         "parallel.lanes ({} * {})",

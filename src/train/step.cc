@@ -47,12 +47,22 @@ void StepGradient::add_loads() {
   }
 }
 
+Tensor StepGradient::begin_lane() {
+  const Profile::Scope timed(profile_, "clearing gradients");
+  return sum_.begin_lane(backend_);
+}
+
+const MicroBatch& StepGradient::timed_next(FunctionRef<const MicroBatch&()> next) {
+  const Profile::Scope timed(profile_, "waiting for data");
+  return next();
+}
+
 StepResult StepGradient::run(Index num_micro_batches, FunctionRef<const MicroBatch&()> next) {
   ZAYA_CHECK(num_micro_batches % lanes_ == 0);
   StepResult result;
   for (std::vector<std::int64_t>& layer : loads_) std::fill(layer.begin(), layer.end(), 0);
   for (Index lane = 0; lane < lanes_; ++lane) {
-    const Tensor buffer = sum_.begin_lane(backend_);
+    const Tensor buffer = begin_lane();
     const auto gradients =
         std::find_if(gradients_.begin(), gradients_.end(),
                      [&](const Gradients& g) { return g.flat().data() == buffer.data(); });
@@ -62,15 +72,17 @@ StepResult StepGradient::run(Index num_micro_batches, FunctionRef<const MicroBat
         result.is_abandoned = true;
         return result;
       }
-      const MicroBatch& micro = next();
+      const MicroBatch& micro = timed_next(next);
       Pass pass{backend_, saved_, scratch_, micro.batch, pass_loads_};
       pass.gradients = &*gradients;
       pass.recomputes = recomputes_;
+      pass.profile = profile_;
       pass.skip_is_identity = model_.config().skip_output == "identity";
-      result.loss_sum += model_.run(pass, 1, Tensor{});
+      result.loss_sum += model_.run(pass, 1, Tensor{}, activations_);
       result.num_targets += micro.num_targets;
       add_loads();
     }
+    const Profile::Scope timed(profile_, "sum over lanes");
     sum_.end_lane(backend_);
   }
   result.gradient = sum_.finish(backend_);

@@ -35,16 +35,23 @@ class StepGradient {
   // Asks for `num_micro_batches` (a multiple of the lanes) one by one.
   StepResult run(Index num_micro_batches, FunctionRef<const MicroBatch&()> next);
 
+  // The next steps are charged to a profile; null: none.
+  void set_profile(Profile* profile) { profile_ = profile; }
+
   // Tokens per block and class over the whole step, [L][E+1], skip last.
   const std::vector<std::vector<std::int64_t>>& loads() const { return loads_; }
 
  private:
   void add_loads();
+  Tensor begin_lane();
+  const MicroBatch& timed_next(FunctionRef<const MicroBatch&()> next);
 
   const Model& model_;
   const Backend& backend_;
   Index lanes_;
   bool recomputes_;
+  Profile* profile_ = nullptr;
+  Model::Activations activations_;
   Arena &saved_, &scratch_;
   std::vector<Gradients> gradients_;  // one per buffer of the tree
   LaneSum sum_;

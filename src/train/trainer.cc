@@ -136,7 +136,7 @@ void Trainer::open_folder() {
 }
 
 void Trainer::start_from_scratch() {
-  params_.initialize(static_cast<std::uint64_t>(config_.run.seed));
+  params_.initialize(static_cast<std::uint64_t>(config_.run.seed), &pool_);
   model_.reset_balancing();
   if (request_.load_weights) request_.load_weights(config_.source.from, params_);
   params_.refresh_copies(backend_);

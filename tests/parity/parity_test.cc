@@ -139,6 +139,23 @@ TEST_CASE("greedy continuations equal the published code's") {
   }
 }
 
+TEST_CASE("a continuation ends with the token that ends texts") {
+  for (const std::string& name : fixture_names("zaya")) {
+    CAPTURE(name);
+    FixtureModel model(fixture_path("zaya", name), false);
+    const Json stop = model.json("generate.json").at("stop");
+    GenerateOptions options;
+    options.sampler.temperature = 0;
+    options.max_new_tokens = 64;
+    options.stop_ids = {static_cast<std::int32_t>(stop.at("eos_token_id").as_integer())};
+    const Prompt prompt{ids_of(stop.at("prompt")), 0};
+    Generator generator(*model.open.model, model.backend, 1, 96);
+    const auto ignore = [](Index, std::int32_t) { return true; };
+    CHECK(generator.generate({&prompt, 1}, options, ignore)[0] ==
+          ids_of(stop.at("continuation_including_stop")));
+  }
+}
+
 TEST_CASE("the decode state equals the published cache") {
   for (const std::string& name : fixture_names("zaya")) {
     CAPTURE(name);

@@ -33,10 +33,10 @@ class CountAttention final : public AttentionKernels, private Counter {
   void forward(const AttentionArgs& args, Tensor, Tensor) noexcept override {
     flops(2 * 2 * multiply_adds(args));
   }
-  // Scores again, the gradient of probabilities, and dq, dk, dv.
+  // The gradient of probabilities, and dq, dk, dv. Scores are computed again, which is not counted.
   void backward(const AttentionArgs& args, ConstTensor, ConstTensor, ConstTensor, Tensor, Tensor,
                 Tensor, Tensor) noexcept override {
-    flops(5 * 2 * multiply_adds(args));
+    flops(4 * 2 * multiply_adds(args));
   }
 };
 

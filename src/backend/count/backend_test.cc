@@ -45,7 +45,7 @@ TEST_CASE("attention counts the pairs that see each other") {
   f.count = {};
   args.window = 3;
   f.backend.attention->backward(args, q, lse, q, lse, q, k, k);
-  CHECK(f.count.product_flops == (1 + 2 + 3 + 3 + 3 + 3) * 4 * 10 * 8);
+  CHECK(f.count.product_flops == (1 + 2 + 3 + 3 + 3 + 3) * 4 * 8 * 8);
 }
 
 TEST_CASE("experts count a row per token, and the loss three products with gradients") {

@@ -11,94 +11,83 @@ namespace {
 
 template <class Element>
 ZAYA_INLINE void depthwise(const void* const* rows, const float* w, const float* bias, Index taps,
-                           Index heads, Index channels, Element* out, Index head_stride) {
-  const Index width = heads * channels;
-  for (Index n = 0; n < heads; ++n) {
-    const Index head = n * channels;
-    for (Index c = 0; c < channels; c += kLanes) {
-      f32x16 sum = load_part(bias + head, c, channels);
-      for (Index j = 0; j < taps; ++j) {
-        if (rows[j] == nullptr) continue;
-        const Element* row = static_cast<const Element*>(rows[j]) + head;
-        sum += load_part(w + j * width + head, c, channels) * load_part(row, c, channels);
-      }
-      store_part(out + n * head_stride, c, channels, sum);
+                           Index channels, Element* out) {
+  for (Index c = 0; c < channels; c += kLanes) {
+    f32x16 sum = load_part(bias, c, channels);
+    for (Index j = 0; j < taps; ++j) {
+      if (rows[j] == nullptr) continue;
+      const Element* row = static_cast<const Element*>(rows[j]);
+      sum += load_part(w + j * channels, c, channels) * load_part(row, c, channels);
     }
+    store_part(out, c, channels, sum);
   }
 }
 
 void depthwise_row(const void* const* rows, const float* w, const float* bias, Index taps,
-                   Index heads, Index channels, bool is_bf16, void* out, Index head_stride) {
+                   Index channels, bool is_bf16, void* out) {
   if (is_bf16) {
-    depthwise(rows, w, bias, taps, heads, channels, static_cast<std::uint16_t*>(out), head_stride);
+    depthwise(rows, w, bias, taps, channels, static_cast<std::uint16_t*>(out));
   } else {
-    depthwise(rows, w, bias, taps, heads, channels, static_cast<float*>(out), head_stride);
+    depthwise(rows, w, bias, taps, channels, static_cast<float*>(out));
   }
 }
 
 template <class Element>
-ZAYA_INLINE void sum_of_parts(const void* const* parts, Index num_parts, Index heads,
-                              Index channels, Index head_stride, float* out) {
-  for (Index n = 0; n < heads; ++n) {
-    for (Index c = 0; c < channels; c += kLanes) {
-      f32x16 sum = zeros();
-      for (Index i = 0; i < num_parts; ++i)
-        sum += load_part(static_cast<const Element*>(parts[i]) + n * head_stride, c, channels);
-      store_part(out + n * channels, c, channels, sum);
-    }
+ZAYA_INLINE void sum_of_parts(const void* const* parts, Index num_parts, Index channels,
+                              float* out) {
+  for (Index c = 0; c < channels; c += kLanes) {
+    f32x16 sum = zeros();
+    for (Index i = 0; i < num_parts; ++i)
+      sum += load_part(static_cast<const Element*>(parts[i]), c, channels);
+    store_part(out, c, channels, sum);
   }
 }
 
-void sum_parts(const void* const* parts, Index num_parts, Index heads, Index channels,
-               Index head_stride, bool is_bf16, float* out) {
+void sum_parts(const void* const* parts, Index num_parts, Index channels, bool is_bf16,
+               float* out) {
   if (is_bf16) {
-    sum_of_parts<std::uint16_t>(parts, num_parts, heads, channels, head_stride, out);
+    sum_of_parts<std::uint16_t>(parts, num_parts, channels, out);
   } else {
-    sum_of_parts<float>(parts, num_parts, heads, channels, head_stride, out);
+    sum_of_parts<float>(parts, num_parts, channels, out);
   }
 }
 
 template <class Element>
-ZAYA_INLINE void add_all_taps(const float* const* rows, const float* w, Index taps, Index width,
+ZAYA_INLINE void add_all_taps(const float* const* rows, const float* w, Index taps, Index channels,
                               Element* out) {
-  for (Index c = 0; c < width; c += kLanes) {
+  for (Index c = 0; c < channels; c += kLanes) {
     f32x16 sum = zeros();
     for (Index j = 0; j < taps; ++j) {
       if (rows[j] == nullptr) continue;
-      sum += load_part(w + j * width, c, width) * load_part(rows[j], c, width);
+      sum += load_part(w + j * channels, c, channels) * load_part(rows[j], c, channels);
     }
-    store_part(out, c, width, load_part(out, c, width) + sum);
+    store_part(out, c, channels, load_part(out, c, channels) + sum);
   }
 }
 
-void add_taps(const float* const* rows, const float* w, Index taps, Index width, bool is_bf16,
+void add_taps(const float* const* rows, const float* w, Index taps, Index channels, bool is_bf16,
               void* out) {
   if (is_bf16) {
-    add_all_taps(rows, w, taps, width, static_cast<std::uint16_t*>(out));
+    add_all_taps(rows, w, taps, channels, static_cast<std::uint16_t*>(out));
   } else {
-    add_all_taps(rows, w, taps, width, static_cast<float*>(out));
+    add_all_taps(rows, w, taps, channels, static_cast<float*>(out));
   }
 }
 
 template <class Element>
-ZAYA_INLINE void add_all_products(const float* a, const Element* b, Index width, float* sums) {
-  for (Index c = 0; c < width; c += kLanes) {
-    const f32x16 product = load_part(a, c, width) * load_part(b, c, width);
-    store_part(sums, c, width, load_part(sums, c, width) + product);
+ZAYA_INLINE void add_all_products(const float* a, const Element* b, Index channels, float* sums) {
+  for (Index c = 0; c < channels; c += kLanes) {
+    const f32x16 product = load_part(a, c, channels) * load_part(b, c, channels);
+    store_part(sums, c, channels, load_part(sums, c, channels) + product);
   }
 }
 
-void add_products(const float* a, const void* b, Index width, bool is_bf16, float* sums) {
+void add_products(const float* a, const void* b, Index channels, bool is_bf16, float* sums) {
   if (is_bf16) {
-    add_all_products(a, static_cast<const std::uint16_t*>(b), width, sums);
+    add_all_products(a, static_cast<const std::uint16_t*>(b), channels, sums);
   } else {
-    add_all_products(a, static_cast<const float*>(b), width, sums);
+    add_all_products(a, static_cast<const float*>(b), channels, sums);
   }
-}
-
-void add_to(const float* a, Index width, float* sums) {
-  for (Index c = 0; c < width; c += kLanes)
-    store_part(sums, c, width, load_part(sums, c, width) + load_part(a, c, width));
 }
 
 }  // namespace
@@ -108,7 +97,6 @@ const ConvolveSimd kConvolveSimd = {
     .sum_parts = sum_parts,
     .add_taps = add_taps,
     .add_products = add_products,
-    .add_to = add_to,
 };
 
 }  // namespace zaya::ZAYA_SIMD_NAMESPACE

@@ -31,7 +31,6 @@ std::vector<Tensor> run_convolve(const Backend& backend, TestArena& arena, const
   args.w1 = random_tensor(arena, compute, {width, c.channels, c.k1}, "w1", 0.3);
   args.b1 = random_tensor(arena, stream, {width}, "b1");
   args.segments = c.segments;
-  args.scratch = arena.take(compute, {c.tokens, width * c.k1});
   const Tensor z = arena.take(compute, {c.tokens, width});
   backend.cca->convolve_forward(args, z);
   if (c.has_history || is_poisoned) return {z};

@@ -36,8 +36,7 @@ void check_prologue(const CcaShape& shape) {
   const int q = check.output("q", Type::compute, {kTokens, shape.query_heads, shape.channels});
   const int k = check.output("k", Type::compute, {kTokens, shape.key_heads, shape.channels});
   const auto convolve_args = [&](GradientRun& r) {
-    ConvolveArgs args{heads, r.in[qk0], {}, r.in[w0], r.in[b0], r.in[w1], r.in[b1], kSegments, {}};
-    args.scratch = r.take_compute({kTokens, width * shape.k1});
+    ConvolveArgs args{heads, r.in[qk0], {}, r.in[w0], r.in[b0], r.in[w1], r.in[b1], kSegments};
     return args;
   };
   const auto mix_args = [&](GradientRun& r, Tensor z) {
@@ -85,7 +84,6 @@ TEST_CASE("before a segment the first convolution gives its bias, not zero") {
   args.w1 = list_tensor(arena, DType::f64, {7, 1}).reshaped({1, 1, 2});
   args.b1 = list_tensor(arena, DType::f64, {0.25});
   args.segments = segments;
-  args.scratch = arena.take(DType::f64, {3, 2});
   const Tensor z = arena.take(DType::f64, {3, 1});
   backend.cca->convolve_forward(args, z);
   // u = 3.5, 32.5 and, in the second segment, 300.5.
@@ -106,7 +104,6 @@ TEST_CASE("convolutions continued from their history equal those of the whole se
       args.b0 = random_tensor(arena, DType::f64, {6}, "b0");
       args.w1 = random_tensor(arena, DType::f64, {6, 3, k1}, "w1");
       args.b1 = random_tensor(arena, DType::f64, {6}, "b1");
-      args.scratch = arena.take(DType::f64, {tokens, 6 * k1});
       const Tensor whole = arena.take(DType::f64, {tokens, 6});
       const std::vector<Segment> one = {{0, tokens}};
       args.qk0 = qk0;
