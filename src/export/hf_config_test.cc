@@ -127,6 +127,9 @@ TEST_CASE("a legacy configuration is refused for what it can't say") {
   CHECK(message ==
         "the legacy layout can't express partial_rotary_factor_sliding = 1.0; export "
         "with --layout native");
+  config.router_kind = "linear";
+  CHECK(error_of(ErrorKind::usage, [&] { to_hf_config(config, Layout::native, DType::f32); }) ==
+        "the native layout can't express router_kind = \"linear\"; no published layout can");
 }
 
 TEST_CASE("presets have the published shapes, sizes and numbers of tensors") {
