@@ -16,6 +16,7 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "checkpoint/content.h"
+#include "export/weights_digest.h"
 
 namespace zaya {
 
@@ -192,8 +193,20 @@ int verify(Arguments arguments) {
   return 0;
 }
 
+// Digest of a model's weights under their native names.
+std::string digest_of_weights(const std::string& path, ThreadPool& pool) {
+  const ModelOrigin source = find_model(path);
+  Progress progress("reading " + source.path, Progress::Unit::items, 0);
+  double done = 0;
+  return weights_digest(source, pool, [&](Index count) {
+    done += static_cast<double>(count);
+    progress.update(done);
+  });
+}
+
 int digest(Arguments arguments) {
   std::string path;
+  bool is_weights = false;
   Command command("checkpoint digest",
                   "Prints a digest of the logical content: names, types, shapes, values and run "
                   "state, not the layout in files nor what run_state.volatile holds.",
@@ -201,8 +214,15 @@ int digest(Arguments arguments) {
   command.positional("PATH", path,
                      "Checkpoint, run folder (its newest checkpoint), .safetensors file or "
                      "Hugging Face folder.");
+  command.flag("--weights", is_weights,
+               "Only the model's weights as f32 under their native names: equal for a checkpoint "
+               "and its exports in either layout.");
   if (!command.parse(arguments)) return 0;
   ThreadPool pool(usable_threads());
+  if (is_weights) {
+    print(digest_of_weights(path, pool) + "\n");
+    return 0;
+  }
   const Content content(path);
   verify_with_progress(content, pool);
   print(content_digest(content, &pool) + "\n");

@@ -11,6 +11,7 @@
 #include "base/cli.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "export/model_folder.h"
 #include "plan/train_plan.h"
 #include "train/trainer.h"
@@ -35,6 +36,15 @@ std::string take_config_path(std::vector<std::string>& words) {
   }
   words = overrides;
   return path;
+}
+
+// What a run with model.from takes the skip class to mean, and why.
+void log_start(const TrainConfig& config) {
+  const ModelOrigin source = find_model(config.source.from);
+  const bool is_own = config.model.skip_output != source.config.skip_output;
+  log_info(fmt::format("model.from {}: skip class gives {} ({})", source.path,
+                       config.model.skip_output,
+                       is_own ? "model.skip_output of this run" : source.skip_reason));
 }
 
 }  // namespace
@@ -72,7 +82,10 @@ int command_train(Arguments arguments) {
   }
   request.resume = parse_resume(resume);
   request.accepts_changes = accepts_changes;
-  if (!request.config.source.from.empty()) request.load_weights = load_weights_of_folder;
+  if (!request.config.source.from.empty()) {
+    log_start(request.config);
+    request.load_weights = load_weights_of_folder;
+  }
   const int signal = train(request);
   return signal > 0 ? 128 + signal : 0;
 }

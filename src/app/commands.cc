@@ -12,6 +12,7 @@ std::span<const CommandEntry> all_commands() {
       {"generate", "continues prompts", command_generate},
       {"score", "loss and log-probabilities of given tokens", command_score},
       {"eval", "held-out perplexity", command_eval},
+      {"export", "writes a model as a Hugging Face folder and proves it", command_export},
       {"checkpoint", "looks at, verifies and compares checkpoints and .safetensors files",
        command_checkpoint},
       {"bench", "measures this machine at the work of training and generation", command_bench},

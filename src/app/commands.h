@@ -16,6 +16,7 @@ int command_bench(Arguments arguments);
 int command_checkpoint(Arguments arguments);
 int command_dataset(Arguments arguments);
 int command_eval(Arguments arguments);
+int command_export(Arguments arguments);
 int command_generate(Arguments arguments);
 int command_prepare(Arguments arguments);
 int command_score(Arguments arguments);

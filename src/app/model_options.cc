@@ -28,14 +28,15 @@ RunningModel start_model(const ModelOptions& options, const OpenOptions& open_op
   running.backend = std::make_unique<Backend>(
       make_cpu_backend(numerics, *running.pool, parse_instruction_set(options.instruction_set)));
   running.open = open_model(options.model, *running.backend, open_options);
-  const std::string meaning =
-      options.skip_output.empty() ? running.open.config.skip_output : options.skip_output;
+  const bool is_asked = !options.skip_output.empty();
+  const std::string meaning = is_asked ? options.skip_output : running.open.config.skip_output;
   running.skip_is_identity = meaning == "identity";
-  log_info(fmt::format("{}: {} parameters, {} layout, {}, {} threads, skip class gives {}",
-                       options.model,
-                       human_count(static_cast<double>(running.open.params->num_parameters())),
-                       running.open.layout == Layout::legacy ? "legacy" : "native",
-                       running.backend->name, threads, meaning));
+  log_info(fmt::format(
+      "{}: {} parameters, {}, {}, {} threads, skip class gives {} ({})", options.model,
+      human_count(static_cast<double>(running.open.params->num_parameters())),
+      running.open.layout ? fmt::format("{} layout", name_of(*running.open.layout)) : "checkpoint",
+      running.backend->name, threads, meaning,
+      is_asked ? "--skip-output" : running.open.skip_reason));
   return running;
 }
 

@@ -170,11 +170,16 @@ void read_legacy_windows(const Reader& r, ModelConfig& c) {
     const Index window = item.is_null() || item.is_bool() ? 0 : item.as_integer();
     c.layer_types.push_back(window > 0 ? "hybrid_sliding" : "hybrid");
     if (window <= 0) continue;
+    if (window > 1 << 30) r.refuse(fmt::format("swa_layers has a window of {}", window));
     if (has_sliding && c.sliding_window != window + 1) r.refuse("swa_layers has different windows");
     c.sliding_window = window + 1;
     has_sliding = true;
   }
-  if (!has_sliding) c.layer_types.clear();
+  if (!has_sliding) {
+    c.layer_types.clear();
+    return;
+  }
+  c.partial_rotary_factor_sliding = c.partial_rotary_factor;
   c.rope_theta_sliding = r.real("swa_rotary_base").value_or(1e4);
 }
 
@@ -218,12 +223,13 @@ void read_legacy(const Reader& r, ModelConfig& c) {
   c.rms_norm_eps = r.real("norm_epsilon").value_or(1e-5);
   c.rope_theta = r.real("rope_theta").value_or(c.rope_theta);
   c.partial_rotary_factor = r.real("partial_rotary_factor").value_or(0.5);
-  c.partial_rotary_factor_sliding = c.partial_rotary_factor;
   c.skip_output = "identity";
   read_legacy_windows(r, c);
 }
 
 }  // namespace
+
+std::string_view name_of(Layout layout) { return layout == Layout::native ? "native" : "legacy"; }
 
 HfConfig parse_hf_config(const Json& file, std::string_view where) {
   const Reader reader(file, where);
@@ -237,6 +243,11 @@ HfConfig parse_hf_config(const Json& file, std::string_view where) {
     read_legacy(reader, result.model);
   } else {
     read_native(reader, where, result.model);
+  }
+  result.model.router_norm_eps = reader.real("router_norm_eps").value_or(0);
+  if (const auto skip_output = reader.text("skip_output")) {
+    result.model.skip_output = *skip_output;
+    result.states_skip_output = true;
   }
   const FieldList fields = list_fields(result.model);
   for (const Field& field : fields.fields()) field.set(field.value(), where, field.name());

@@ -5,35 +5,30 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "checkpoint/hf_folder.h"
 #include "checkpoint/reader.h"
-#include "export/hf_names.h"
 
 namespace zaya {
 
 namespace {
 
-constexpr std::size_t kListedProblems = 6;
-
 // The configuration inside a checkpoint's run state.
-ModelConfig config_of_checkpoint(const CheckpointReader& reader) {
+ModelConfig config_of_run_state(const Json& run_state, const std::string& path) {
   ModelConfig config;
-  const Json* keys = reader.run_state().find("configuration");
+  const Json* keys = run_state.find("configuration");
   if (keys == nullptr) {
-    throw Error{ErrorKind::damaged,
-                reader.path() + ": the checkpoint does not say which model it holds"};
+    throw Error{ErrorKind::damaged, path + ": the checkpoint does not say which model it holds"};
   }
   const FieldList fields = list_fields(config);
   for (const Field& field : fields.fields()) {
     if (const Json* value = keys->find("model." + field.name())) {
-      field.set(*value, reader.path(), "model." + field.name());
+      field.set(*value, path, "model." + field.name());
     }
   }
-  check_model_config(config, reader.path());
+  check_model_config(config, path);
   return config;
 }
 
@@ -48,255 +43,205 @@ Index trained_length(const Json& run_state) {
   }
 }
 
-// The HF folder's config.json.
-HfConfig config_of_folder(const std::string& path) {
+ModelOrigin published_source(const std::string& path) {
   const std::string file = join_path(path, "config.json");
   if (!is_file(file)) throw Error{ErrorKind::usage, path + ": has no config.json"};
-  return parse_hf_config(Json::parse(read_file(file), file), file);
+  const HfConfig config = parse_hf_config(Json::parse(read_file(file), file), file);
+  ModelOrigin source;
+  source.path = path;
+  source.config = config.model;
+  source.layout = config.layout;
+  source.skip_reason =
+      config.states_skip_output ? "config.json" : fmt::format("{} layout", name_of(config.layout));
+  source.weights = folder_weights(path, config);
+  source.folders = {path};
+  return source;
 }
 
-// "" when `path` is a published folder; else the step folder of this project.
-std::string find_step_folder(const std::string& path) {
-  if (path_kind(path) != PathKind::directory) {
-    throw Error{ErrorKind::usage,
-                path + ": no such folder; give a checkpoint, a run folder or a model folder"};
-  }
-  if (is_file(join_path(path, "config.json")) || HfFolder::is_one(path)) return "";
-  const std::string found = find_newest_checkpoint(path);
-  if (found.empty()) {
-    throw Error{ErrorKind::usage, path + ": holds neither a checkpoint nor a published model"};
-  }
-  return found;
+ModelOrigin checkpoint_source(const std::string& path, const std::string& step_folder) {
+  ModelOrigin source;
+  Json run_state;
+  source.path = step_folder;
+  source.weights = checkpoint_weights(step_folder, run_state);
+  source.config = config_of_run_state(run_state, step_folder);
+  source.skip_reason = "model.skip_output of the run";
+  source.trained_length = trained_length(run_state);
+  source.folders = {path, step_folder, directory_name(directory_name(step_folder))};
+  return source;
 }
 
-// Files beside the weights: in the folder itself, or in the run folder of a step folder.
-std::string find_beside(const std::string& path, const std::string& step_folder,
-                        const std::string& name) {
-  std::vector<std::string> folders{path};
-  if (!step_folder.empty()) {
-    folders.push_back(step_folder);
-    folders.push_back(directory_name(directory_name(step_folder)));
+bool is_stream_weight(const Param& param) { return param.rule.weight_type == WeightType::stream; }
+
+DType weight_dtype(const Param& param, const Backend& backend) {
+  return is_stream_weight(param) ? backend.stream() : backend.compute();
+}
+
+// Balancing biases are f32 in every file.
+bool is_rounded(const Param& param, const OpenOptions& options) {
+  return options.rounds_to_bf16 && param.rule.role != OptimizerRole::none;
+}
+
+// The parameter where it lies, if kernels can use it there.
+std::optional<Tensor> usable_map(const ModelOrigin& source, const Param& param,
+                                 const Backend& backend, const OpenOptions& options) {
+  if (options.is_for_training) return std::nullopt;
+  if (is_rounded(param, options) && !source.weights->is_stored_as_bf16(param)) return std::nullopt;
+  return source.weights->mapped(param, weight_dtype(param, backend));
+}
+
+Index positions_of(const ModelConfig& config, const OpenOptions& options) {
+  const Index most = config.max_position_embeddings;
+  return options.max_positions > 0 ? std::min(options.max_positions, most) : most;
+}
+
+// Moves values from a source into bound tensors of any dtype, in bounded memory.
+class Filler {
+ public:
+  Filler(const ParamSet& params, const WeightSource& weights, const Backend* backend)
+      : weights_(weights), backend_(backend), buffer_("conversion", buffer_bytes(params)) {}
+
+  void fill(const Param& param, Tensor target, bool rounds) {
+    if (!rounds && target.dtype() == DType::f32) {
+      weights_.read(param, 0, target);
+      return;
+    }
+    for_each_range(param.shape, [&](Index begin, Index end) {
+      const Rewind rewind(buffer_);
+      const Tensor part = target.slice(begin, end);
+      const Tensor values = buffer_.take(DType::f32, part.shape());
+      weights_.read(param, begin, values);
+      if (!rounds) return backend_->move->copy(values, part);
+      const Tensor rounded = buffer_.take(DType::bf16, part.shape());
+      backend_->move->copy(values, rounded);
+      backend_->move->copy(rounded, part);
+    });
   }
+
+ private:
+  static Index buffer_bytes(const ParamSet& params) {
+    Index most = 0;
+    for (const Param& param : params.all()) most = std::max(most, largest_range(param.shape));
+    return most * (size_of(DType::f32) + size_of(DType::bf16)) + 128;
+  }
+
+  const WeightSource& weights_;
+  const Backend* backend_;
+  Arena buffer_;
+};
+
+// Bytes of weights and rotary tables; `params` are declared for the source's configuration.
+Index arena_bytes(const ModelOrigin& source, const ParamSet& params, const Backend& backend,
+                  const OpenOptions& options) {
+  Index bytes = 0;
+  for (const Param& param : params.all()) {
+    if (options.is_for_training) bytes += param.count() * size_of(backend.compute()) + 64;
+    if (usable_map(source, param, backend, options)) continue;
+    bytes += param.count() * size_of(weight_dtype(param, backend)) + 64;
+  }
+  if (options.is_for_training) bytes += params.flat_count() * size_of(backend.stream()) + 64;
+  // At most two tables: one per attention kind.
+  const Index table =
+      positions_of(source.config, options) * source.config.head_dim * size_of(backend.stream());
+  return bytes + 2 * (table + 64);
+}
+
+void load_weights(const ModelOrigin& source, const Backend& backend, const OpenOptions& options,
+                  OpenModel& open) {
+  Filler filler(*open.params, *source.weights, &backend);
+  if (options.is_for_training) {
+    open.params->bind_for_training(*open.run, backend);
+    for (const Param& param : open.params->all()) {
+      filler.fill(param, param.master, is_rounded(param, options));
+    }
+    open.params->refresh_copies(backend);
+    return;
+  }
+  for (Param& param : open.params->all()) {
+    if (const auto place = usable_map(source, param, backend, options)) {
+      param.weight = *place;
+      continue;
+    }
+    param.weight = open.run->take(weight_dtype(param, backend), param.shape);
+    filler.fill(param, param.weight, is_rounded(param, options));
+  }
+}
+
+}  // namespace
+
+std::string ModelOrigin::beside(const std::string& name) const {
   for (const std::string& folder : folders) {
     if (is_file(join_path(folder, name))) return join_path(folder, name);
   }
   return "";
 }
 
-// Collects what is wrong with a folder's tensors, for one message.
-class Problems {
- public:
-  explicit Problems(std::string where) : where_(std::move(where)) {}
-  void add(std::string problem) { list_.push_back(std::move(problem)); }
-  void raise() const {
-    if (list_.empty()) return;
-    std::string text;
-    for (std::size_t i = 0; i < list_.size() && i < kListedProblems; ++i) {
-      text += (i == 0 ? "" : "; ") + list_[i];
-    }
-    if (list_.size() > kListedProblems) {
-      text += fmt::format("; and {} more", list_.size() - kListedProblems);
-    }
-    throw Error{ErrorKind::damaged, where_ + ": " + text};
+ModelOrigin find_model(const std::string& path) {
+  if (path_kind(path) != PathKind::directory) {
+    throw Error{ErrorKind::usage,
+                path + ": no such folder; give a checkpoint, a run folder or a model folder"};
   }
-
- private:
-  std::string where_;
-  std::vector<std::string> list_;
-};
-
-// Checks names and shapes of everything before any value is read.
-void check_tensors(const HfFolder& folder, const ParamSet& params, Layout layout,
-                   const ModelConfig& config) {
-  Problems problems(folder.path());
-  std::vector<std::string> used;
-  for (const Param& param : params.all()) {
-    for (const FolderTensor& wanted : stored_tensors(param, layout, config)) {
-      const std::optional<StoredTensor> found = folder.find(wanted.name);
-      if (!found) {
-        problems.add(fmt::format("{} {} is missing", wanted.name, to_string(wanted.shape)));
-      } else if (found->spec.shape != storage_shape(wanted.shape)) {
-        problems.add(fmt::format("{} is {}, expected {}", wanted.name, describe(found->spec),
-                                 to_string(wanted.shape)));
-      } else if (!is_convertible(found->spec.type, DType::f32)) {
-        problems.add(fmt::format("{} is {}, expected floating-point values", wanted.name,
-                                 describe(found->spec)));
-      }
-      used.push_back(wanted.name);
-    }
+  if (is_file(join_path(path, "config.json")) || HfFolder::is_one(path)) {
+    // A step folder holds .safetensors files too.
+    if (!is_file(join_path(path, kIndexName))) return published_source(path);
   }
-  std::sort(used.begin(), used.end());
-  for (const std::string& name : folder.names()) {
-    // A tied head may be stored all the same.
-    if (name == "lm_head.weight" && config.tie_word_embeddings) continue;
-    if (!std::binary_search(used.begin(), used.end(), name)) {
-      problems.add(name + " is not part of this model");
-    }
+  const std::string found = find_newest_checkpoint(path);
+  if (found.empty()) {
+    throw Error{ErrorKind::usage, path + ": holds neither a checkpoint nor a published model"};
   }
-  problems.raise();
+  return checkpoint_source(path, found);
 }
 
-// Reads a parameter into `out`, whose dtype may differ from the stored one.
-void read_param(const HfFolder& folder, const Param& param, Layout layout,
-                const ModelConfig& config, Tensor out) {
-  for (const FolderTensor& stored : stored_tensors(param, layout, config)) {
-    const Tensor part = stored.entry < 0 ? out : out[stored.entry];
-    read_stored_tensor(folder.tensor(stored.name), part, folder.path());
-  }
+ModelOrigin fresh_model(const ModelConfig& config, Index seed, ThreadPool& pool) {
+  ModelOrigin source;
+  source.path = fmt::format("fresh weights of seed {}", seed);
+  source.config = config;
+  source.skip_reason = "model.skip_output";
+  source.weights = fresh_weights(config, static_cast<std::uint64_t>(seed), pool);
+  return source;
 }
 
-// The parameter's bytes where they lie, if dtype and alignment allow.
-std::optional<Tensor> mapped_param(const HfFolder& folder, const Param& param, Layout layout,
-                                   const ModelConfig& config, DType dtype) {
-  const std::vector<FolderTensor> stored = stored_tensors(param, layout, config);
-  if (stored.size() != 1) return std::nullopt;
-  const StoredTensor tensor = folder.tensor(stored[0].name);
-  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(tensor.bytes.data());
-  if (dtype_of_storage(tensor.spec.type) != dtype ||
-      address % static_cast<std::uintptr_t>(size_of(dtype)) != 0) {
-    return std::nullopt;
-  }
-  // Weights are only read in inference; the map is read-only all the same.
-  return Tensor(const_cast<std::byte*>(tensor.bytes.data()), dtype, param.shape);
-}
-
-Index rotary_bytes(const ModelConfig& config, Index positions) {
-  // At most two tables: one per attention kind.
-  return 2 * (positions * config.head_dim * 8 + 64);
-}
-
-struct Loader {
-  const Backend& backend;
-  OpenModel& open;
-  bool is_for_training;
-  Index positions;
-
-  DType dtype_of(const Param& param) const {
-    return param.rule.weight_type == WeightType::compute ? backend.compute() : backend.stream();
-  }
-  void make_arena(Index weight_bytes) {
-    open.run =
-        std::make_unique<Arena>("model", weight_bytes + rotary_bytes(open.config, positions));
-  }
-  Index training_bytes() const {
-    Index bytes = open.params->flat_count() * 8 + 64;  // masters and copies
-    for (const Param& param : open.params->all()) bytes += param.count() * 4 + 64;
-    return bytes;
-  }
-
-  void load_folder() {
-    const HfFolder& folder = *open.mapped;
-    check_tensors(folder, *open.params, open.layout, open.config);
-    if (is_for_training) {
-      make_arena(training_bytes());
-      open.params->bind_for_training(*open.run, backend);
-      for (Param& param : open.params->all()) {
-        read_param(folder, param, open.layout, open.config, param.master);
-      }
-      open.params->refresh_copies(backend);
-      return;
-    }
-    Index bytes = 0;
-    for (Param& param : open.params->all()) {
-      const auto place = mapped_param(folder, param, open.layout, open.config, dtype_of(param));
-      if (place) {
-        param.weight = *place;
-      } else {
-        bytes += param.count() * size_of(dtype_of(param)) + 64;
-      }
-    }
-    make_arena(bytes);
-    for (Param& param : open.params->all()) {
-      if (!param.weight.is_none()) continue;
-      param.weight = open.run->take(dtype_of(param), param.shape);
-      read_param(folder, param, open.layout, open.config, param.weight);
-    }
-  }
-
-  void load_checkpoint(const CheckpointReader& reader) {
-    if (is_for_training) {
-      make_arena(training_bytes());
-      open.params->bind_for_training(*open.run, backend);
-      for (Param& param : open.params->all()) reader.read(param.name, param.master);
-      open.params->refresh_copies(backend);
-      return;
-    }
-    Index bytes = 0, largest = 0;
-    for (const Param& param : open.params->all()) {
-      bytes += param.count() * size_of(dtype_of(param)) + 64;
-      largest = std::max(largest, param.count() * 4 + 64);
-    }
-    make_arena(bytes);
-    open.params->bind_for_inference(*open.run, backend);
-    Arena buffer("conversion", largest);
-    for (Param& param : open.params->all()) {
-      if (param.weight.dtype() == DType::f32) {
-        reader.read(param.name, param.weight);
-        continue;
-      }
-      const Rewind rewind(buffer);
-      const Tensor values = buffer.take(DType::f32, param.shape);
-      reader.read(param.name, values);
-      backend.move->copy(values, param.weight);
-    }
-  }
-};
-
-}  // namespace
-
-OpenModel open_model(const std::string& path, const Backend& backend, const OpenOptions& options) {
+OpenModel open_model(const ModelOrigin& source, const Backend& backend,
+                     const OpenOptions& options) {
   OpenModel open;
-  const std::string step_folder = find_step_folder(path);
-  std::optional<CheckpointReader> reader;
-  if (step_folder.empty()) {
-    const HfConfig config = config_of_folder(path);
-    open.config = config.model;
-    open.layout = config.layout;
-    open.mapped = std::make_unique<HfFolder>(path);
-  } else {
-    reader.emplace(step_folder);
-    open.config = config_of_checkpoint(*reader);
-    open.trained_length = trained_length(reader->run_state());
-  }
+  open.config = source.config;
+  open.layout = source.layout;
+  open.skip_reason = source.skip_reason;
+  open.trained_length = source.trained_length;
   open.params = std::make_unique<ParamSet>();
   open.model = std::make_unique<Model>(open.config, *open.params);
-  const Index positions = options.max_positions > 0
-                              ? std::min(options.max_positions, open.config.max_position_embeddings)
-                              : open.config.max_position_embeddings;
-  Loader loader{backend, open, options.is_for_training, positions};
-  if (reader) {
-    loader.load_checkpoint(*reader);
-  } else {
-    loader.load_folder();
-  }
-  open.model->bind(*open.run, backend, positions);
-  open.tokenizer_path = find_beside(path, step_folder, "tokenizer.json");
-  const std::string generation = find_beside(path, step_folder, "generation_config.json");
+  source.weights->check(*open.params);
+  open.run = std::make_unique<Arena>("model", arena_bytes(source, *open.params, backend, options));
+  load_weights(source, backend, options, open);
+  open.model->bind(*open.run, backend, positions_of(open.config, options));
+  open.tokenizer_path = source.beside("tokenizer.json");
+  const std::string generation = source.beside("generation_config.json");
   if (!generation.empty()) {
     open.generation_config = Json::parse(read_file(generation), generation);
   }
   return open;
 }
 
-ModelConfig model_config_of_folder(const std::string& path) {
-  const std::string step_folder = find_step_folder(path);
-  if (step_folder.empty()) return config_of_folder(path).model;
-  return config_of_checkpoint(CheckpointReader(step_folder));
+OpenModel open_model(const std::string& path, const Backend& backend, const OpenOptions& options) {
+  auto source = std::make_unique<ModelOrigin>(find_model(path));
+  OpenModel open = open_model(*source, backend, options);
+  open.source = std::move(source);
+  return open;
 }
 
+Index bytes_to_open(const ModelOrigin& source, const Backend& backend, const OpenOptions& options) {
+  ParamSet params;
+  const Model model(source.config, params);
+  source.weights->check(params);
+  return arena_bytes(source, params, backend, options);
+}
+
+ModelConfig model_config_of_folder(const std::string& path) { return find_model(path).config; }
+
 void load_weights_of_folder(const std::string& path, ParamSet& params) {
-  const std::string step_folder = find_step_folder(path);
-  if (!step_folder.empty()) {
-    const CheckpointReader reader(step_folder);
-    for (Param& param : params.all()) reader.read(param.name, param.master);
-    return;
-  }
-  const HfConfig config = config_of_folder(path);
-  const HfFolder folder(path);
-  check_tensors(folder, params, config.layout, config.model);
-  for (Param& param : params.all()) {
-    read_param(folder, param, config.layout, config.model, param.master);
-  }
+  const ModelOrigin source = find_model(path);
+  source.weights->check(params);
+  Filler filler(params, *source.weights, nullptr);
+  for (const Param& param : params.all()) filler.fill(param, param.master, false);
 }
 
 }  // namespace zaya

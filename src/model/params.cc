@@ -15,16 +15,20 @@ constexpr Index kGroup = 16;  // elements; 64 bytes of f32
 
 constexpr Index kFilledAtOnce = Index{1} << 16;
 
+// Every numerics starts from the same f32 values.
+float initial_value(const Param& param, const Rng& rng, Index i) {
+  const double x = param.init.kind == Init::Kind::normal
+                       ? rng.normal(static_cast<std::uint64_t>(i)) * param.init.value
+                       : param.init.value;
+  return static_cast<float>(x);
+}
+
 template <class S>
 void fill(const Param& param, std::uint64_t seed, Index begin, Index end) {
   const auto out = param.master.as<S, 1>();
   const Rng rng(seed, param.name);
   for (Index i = begin; i < end; ++i) {
-    const double x = param.init.kind == Init::Kind::normal
-                         ? rng.normal(static_cast<std::uint64_t>(i)) * param.init.value
-                         : param.init.value;
-    // Every numerics starts from the same f32 values.
-    out[i] = static_cast<S>(static_cast<float>(x));
+    out[i] = static_cast<S>(initial_value(param, rng, i));
   }
 }
 
@@ -38,6 +42,13 @@ void fill_any(const Param& param, std::uint64_t seed, Index begin, Index end) {
 }
 
 }  // namespace
+
+void initial_values(const Param& param, std::uint64_t seed, Index begin, std::span<float> out) {
+  const Rng rng(seed, param.name);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = initial_value(param, rng, begin + static_cast<Index>(i));
+  }
+}
 
 Param& ParamSet::declare(std::string name, Shape shape, Init init, ParamRule rule) {
   ZAYA_CHECK(find(name) == nullptr, name);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -54,6 +55,9 @@ struct Param {
   Tensor weight;  // what kernels read; the same memory as master when the types agree
   Index count() const { return shape.count(); }
 };
+
+// Elements [begin, begin + out.size()) of what ParamSet::initialize(seed) gives the parameter.
+void initial_values(const Param& param, std::uint64_t seed, Index begin, std::span<float> out);
 
 // All parameters of a model, in the order of declaration. References stay valid.
 class ParamSet {

@@ -148,4 +148,18 @@ TEST_CASE("metrics are cut to the checkpoint's step, torn lines included") {
   remove_all(path);
 }
 
+TEST_CASE("every recipe in configs/ is valid, and those of published models have their shapes") {
+  const std::string folder = std::string(ZAYA_TEST_DATA) + "/../../configs";
+  Index num_published = 0;
+  for (const std::string& name : list_directory(folder)) {
+    CAPTURE(name);
+    const TrainConfig config = read_train_config(join_path(folder, name), {}, no_folder);
+    CHECK_NOTHROW(check_train_config(config));
+    if (!name.starts_with("zaya1-")) continue;
+    ++num_published;
+    CHECK(config.model == model_preset(name.substr(0, name.size() - std::string(".toml").size())));
+  }
+  CHECK(num_published == 3);
+}
+
 }  // namespace zaya
