@@ -151,7 +151,8 @@ MdsShardInfo shard_from(const Json& json) {
 std::string list_of(const std::vector<MdsColumn>& columns) {
   std::string text;
   for (const MdsColumn& column : columns) {
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", column.name, column.encoding);
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", printable(column.name),
+                        printable(column.encoding));
   }
   return text;
 }
@@ -180,13 +181,15 @@ MdsTokens array_layout(const MdsColumn& column, std::size_t number, std::string_
   rest.remove_prefix(1);
   const std::size_t colon = rest.find(':');
   layout.format = integer_from_name(rest.substr(0, colon));
-  if (!layout.format) damaged(where, "column {} is {}, no token ids", column.name, column.encoding);
+  if (!layout.format)
+    damaged(where, "column {} is {}, no token ids", printable(column.name),
+            printable(column.encoding));
   if (colon == std::string_view::npos) return layout;
   layout.has_shape = false;
   const std::optional<Index> count = shape_size(rest.substr(colon + 1));
   if (!count || !column.size || *column.size != *count * layout.format->bytes) {
-    damaged(where, "column {} is {}, which does not go with its size in column_sizes", column.name,
-            column.encoding);
+    damaged(where, "column {} is {}, which does not go with its size in column_sizes",
+            printable(column.name), printable(column.encoding));
   }
   return layout;
 }
@@ -237,7 +240,7 @@ MdsTokens find_mds_tokens(const MdsShardInfo& shard, const std::string& name,
     return {number, format, false};
   }
   damaged(where, "column {} has the encoding {}, which holds no array of ids; the columns: {}{}",
-          name, encoding, list_of(shard.columns),
+          name, printable(encoding), list_of(shard.columns),
           encoding == "pkl" ? "; pickles are never loaded" : "");
 }
 
@@ -280,7 +283,7 @@ std::span<const std::byte> MdsShard::value(Index i, std::size_t column) const {
     const Index size = has_length ? word_at(lengths_at) : *info_.columns[c].size;
     if (has_length) lengths_at += 4;
     if (size > end - at) {
-      damaged(where_, "sample {} ends inside its column {}", i, info_.columns[c].name);
+      damaged(where_, "sample {} ends inside its column {}", i, printable(info_.columns[c].name));
     }
     if (c == column) {
       value_begin = at;

@@ -29,11 +29,12 @@ void check_file(const MdsFile& stated, std::span<const std::byte> bytes, const s
   for (const auto& [algorithm, digest] : stated.hashes) {
     const std::optional<std::string> found = hex_digest(algorithm, bytes);
     if (!found) {
-      log_info(fmt::format("{}: its {} is not checked: no such algorithm here", path, algorithm));
+      log_info(fmt::format("{}: its {} is not checked: no such algorithm here", path,
+                           printable(algorithm)));
     } else if (*found != digest) {
       throw Error{ErrorKind::damaged, fmt::format("{}: its {} is {}, index.json states {}; fetch "
                                                   "it again",
-                                                  path, algorithm, *found, digest)};
+                                                  path, algorithm, *found, printable(digest))};
     }
   }
 }

@@ -15,8 +15,6 @@ namespace zaya {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-// Longest text of a value type in a message.
-constexpr std::size_t kShownBytes = 40;
 
 template <class... Args>
 [[noreturn]] void damaged(std::string_view where, fmt::format_string<Args...> format,
@@ -27,13 +25,6 @@ template <class... Args>
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// What may be printed of text that a file holds.
-std::string printable(std::string_view text) {
-  std::string shown;
-  for (const char c : text.substr(0, kShownBytes)) shown += c >= ' ' && c <= '~' ? c : '?';
-  return shown;
 }
 
 // The literal of the header, read without a thought of Python beyond it.

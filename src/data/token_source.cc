@@ -15,4 +15,11 @@ std::int64_t integer_at(const IntegerFormat& format, const std::byte* data, Inde
   return static_cast<std::int64_t>(bits << unused) >> unused;
 }
 
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMost = 80;
+  std::string shown;
+  for (const char c : text.substr(0, kMost)) shown += c >= ' ' && c <= '~' ? c : '?';
+  return text.size() > kMost ? shown + "..." : shown;
+}
+
 }  // namespace zaya

@@ -28,6 +28,10 @@ struct IntegerFormat {
 // negative and is refused as such.
 std::int64_t integer_at(const IntegerFormat& format, const std::byte* data, Index i);
 
+// Text of a file as a message may show it: at most 80 characters, "?" for what is not printable
+// ASCII.
+std::string printable(std::string_view text);
+
 // Some tokens of a source, in order.
 struct TokenBatch {
   std::vector<std::int64_t> tokens;
