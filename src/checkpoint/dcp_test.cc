@@ -8,6 +8,7 @@
 #include "base/checksums.h"
 #include "base/fault_point.h"
 #include "checkpoint/dcp_import.h"
+#include "checkpoint/hf_folder.h"
 #include "checkpoint/testing.h"
 #include "checkpoint/torch_archive.h"
 
@@ -273,7 +274,8 @@ TEST_CASE("chunks that overlap, leave gaps or leave the tensor are refused") {
   CHECK(damage({4, 4}, {{{0, 0}, {5, 4}}}).find("takes [0, 5) of dim 0, which has 4") !=
         std::string::npos);
   CHECK(damage({4, 4}, {{{5, 0}, {0, 4}}}).find("of dim 0") != std::string::npos);
-  CHECK(damage({4, 4}, {{{0}, {4}}}).find("has 1 dims, the tensor 2") != std::string::npos);
+  CHECK(damage({4, 4}, {{{0, 0, 0}, {4, 4, 1}}}).find("has 3 dims, the tensor 2") !=
+        std::string::npos);
 }
 
 TEST_CASE("planted faults in .metadata are found") {

@@ -85,10 +85,11 @@ TEST_CASE("classes and functions outside of the list are refused by name, howeve
 TEST_CASE("operations outside of the list are refused by their code") {
   // INST, OBJ, BUILD of old kinds, EXT1, BINBYTES, DUP, POP, INT, NEXT_BUFFER, EMPTY_SET,
   // NEWOBJ_EX.
-  for (const unsigned char code :
-       {'i', 'o', 'd', 'l', 0x82, 'B', 'C', '2', '0', 'I', 0x97, 0x8f, 0x92, 'P', 'S', 'V', 0x8b}) {
+  for (const char code :
+       "iodl\x82\x42"
+       "C20I\x97\x8f\x92PSV\x8b"s) {
     std::string bytes = "N";
-    bytes += static_cast<char>(code);
+    bytes += code;
     CHECK(failure_of(bytes + "\0\0\0\0N."s).find("which is not known here") != std::string::npos);
   }
 }
