@@ -15,9 +15,9 @@ namespace zaya {
 
 struct MergeOptions {
   std::vector<std::string> prefixes;
-  std::string output;               // PREFIX
-  bool overwrites = false;          // replaces an output that is there
-  Index section_bytes = 1LL << 30;  // how much a stop can cost
+  std::string output;                    // PREFIX
+  bool overwrites = false;               // replaces an output that is there
+  Index section_bytes = Index{1} << 28;  // how much a stop can cost
 };
 
 struct MergeResult {
