@@ -181,9 +181,10 @@ int verify(Arguments arguments) {
                   "Checks every rule and every checksum: exits 0, or 3 with one line of reason.",
                   "zaya checkpoint verify runs/tiny");
   command.positional("PATH", path,
-                     "Checkpoint, run folder (all its checkpoints), .safetensors file or Hugging "
-                     "Face folder.");
+                     "Checkpoint, run folder (all its checkpoints), .safetensors file, Hugging "
+                     "Face folder or PyTorch checkpoint.");
   if (!command.parse(arguments)) return 0;
+  if (DcpFolder::is_one(path)) return checkpoint_verify_dcp(path);
   ThreadPool pool(usable_threads());
   const std::string folder = is_directory(path) ? checkpoints_folder(path) : "";
   if (!folder.empty() && !step_of_name(base_name(path)) && !list_steps(folder).empty()) {

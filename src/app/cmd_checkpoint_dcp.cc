@@ -217,6 +217,21 @@ int checkpoint_inspect_dcp(const std::string& path, bool as_json) {
   return 0;
 }
 
+int checkpoint_verify_dcp(const std::string& path) {
+  const DcpFolder folder(path);
+  Progress progress("verifying " + path, Progress::Unit::bytes,
+                    static_cast<double>(folder.num_bytes()));
+  Index done = 0;
+  for (const DcpTensor& tensor : folder.tensors()) {
+    const DcpValues values(folder, tensor);  // compares the checksums
+    done += static_cast<Index>(num_bytes_of(tensor.spec));
+    progress.update(static_cast<double>(done));
+  }
+  print(fmt::format("ok: pytorch checkpoint {}: {} tensors, {}\n", path, folder.tensors().size(),
+                    bytes_text(folder.num_bytes())));
+  return 0;
+}
+
 int checkpoint_import(Arguments arguments) {
   std::string path, config, prefix;
   DcpImport import;
