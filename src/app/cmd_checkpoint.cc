@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `zaya checkpoint inspect | verify | digest | diff`: looks at, checks and compares checkpoints,
-// .safetensors files and Hugging Face folders.
+// `zaya checkpoint inspect | verify | digest | diff | import`: looks at, checks and compares
+// checkpoints, .safetensors files and Hugging Face folders; those of PyTorch are in
+// cmd_checkpoint_dcp.cc.
+#include "app/cmd_checkpoint.h"
+
 #include <fmt/core.h>
 #include <fmt/format.h>
 
@@ -16,6 +19,7 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "checkpoint/content.h"
+#include "checkpoint/dcp.h"
 #include "export/weights_digest.h"
 
 namespace zaya {
@@ -138,10 +142,11 @@ int inspect(Arguments arguments) {
   Command command("checkpoint inspect", "Lists tensors, files and run state.",
                   "zaya checkpoint inspect runs/tiny");
   command.positional("PATH", path,
-                     "Checkpoint, run folder (its newest checkpoint), .safetensors file or "
-                     "Hugging Face folder.");
+                     "Checkpoint, run folder (its newest checkpoint), .safetensors file, Hugging "
+                     "Face folder or PyTorch checkpoint (.metadata and .distcp files).");
   command.flag("--json", is_json, "Prints one JSON object.");
   if (!command.parse(arguments)) return 0;
+  if (DcpFolder::is_one(path)) return checkpoint_inspect_dcp(path, is_json);
   const Content content(path);
   print(is_json ? json_of(content).dump() + "\n" : text_of(content));
   return 0;
@@ -177,9 +182,10 @@ int verify(Arguments arguments) {
                   "Checks every rule and every checksum: exits 0, or 3 with one line of reason.",
                   "zaya checkpoint verify runs/tiny");
   command.positional("PATH", path,
-                     "Checkpoint, run folder (all its checkpoints), .safetensors file or Hugging "
-                     "Face folder.");
+                     "Checkpoint, run folder (all its checkpoints), .safetensors file, Hugging "
+                     "Face folder or PyTorch checkpoint.");
   if (!command.parse(arguments)) return 0;
+  if (DcpFolder::is_one(path)) return checkpoint_verify_dcp(path);
   ThreadPool pool(usable_threads());
   const std::string folder = is_directory(path) ? checkpoints_folder(path) : "";
   if (!folder.empty() && !step_of_name(base_name(path)) && !list_steps(folder).empty()) {
@@ -284,16 +290,17 @@ int diff(Arguments arguments) {
 }  // namespace
 
 int command_checkpoint(Arguments arguments) {
-  const std::vector<std::string> names = {"inspect", "verify", "digest", "diff"};
+  const std::vector<std::string> names = {"inspect", "verify", "digest", "diff", "import"};
   const std::string name = arguments.empty() ? "--help" : arguments[0];
   if (name == "--help") {
     print(
-        "usage: zaya checkpoint inspect|verify|digest|diff PATH...      "
+        "usage: zaya checkpoint inspect|verify|digest|diff|import PATH...  "
         "(zaya checkpoint verify --help explains one)\n\n"
         "  inspect  lists tensors, files and run state\n"
         "  verify   checks every rule and every checksum: exits 0, or 3 with one line of reason\n"
         "  digest   prints xxh3-128:<hex> over the logical content\n"
-        "  diff     names what differs between two of them, and by how much: exits 0 or 3\n\n"
+        "  diff     names what differs between two of them, and by how much: exits 0 or 3\n"
+        "  import   makes a model folder of a PyTorch distributed checkpoint\n\n"
         "Example:\n  zaya checkpoint verify runs/tiny\n");
     return arguments.empty() ? exit_code(ErrorKind::usage) : 0;
   }
@@ -302,6 +309,7 @@ int command_checkpoint(Arguments arguments) {
   if (name == "verify") return verify(rest);
   if (name == "digest") return digest(rest);
   if (name == "diff") return diff(rest);
+  if (name == "import") return checkpoint_import(rest);
   throw Error{ErrorKind::usage, fmt::format("unknown command checkpoint {}{} (see zaya checkpoint "
                                             "--help)",
                                             name, did_you_mean(name, names))};

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `zaya dataset inspect | dump | merge | verify`: looks into token files, checks and joins them.
+// `zaya dataset inspect | dump | import | merge | verify`: looks into token files, checks and joins
+// them, and takes over those of other programs (cmd_dataset_import.cc).
+#include "app/cmd_dataset.h"
+
 #include <fmt/core.h>
 #include <fmt/format.h>
 
@@ -15,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/nearest.h"
 #include "data/merge.h"
 #include "data/shard.h"
@@ -222,18 +226,25 @@ int inspect(Arguments arguments) {
 }
 
 int merge(Arguments arguments) {
-  std::vector<std::string> prefixes;
-  std::string output;
-  bool overwrites = false;
+  MergeOptions options;
   Command command("dataset merge", "Joins token files, in the order given, into one.",
                   "zaya dataset merge --output tokens/all tokens/a tokens/b");
-  command.positionals("PREFIX...", prefixes, "The token files to join.");
-  command.option("--output", output, "PREFIX of the joined file.", true);
-  command.flag("--overwrite", overwrites, "Replaces an output that is there.");
+  command.positionals("PREFIX...", options.prefixes, "The token files to join.");
+  command.option("--output", options.output, "PREFIX of the joined file.", true);
+  command.flag("--overwrite", options.overwrites, "Replaces an output that is there.");
   if (!command.parse(arguments)) return 0;
-  merge_shards(prefixes, output, overwrites);
-  const Shard joined(output);
-  print(fmt::format("{}: {} documents, {} tokens\n", output, joined.index().num_documents(),
+  const MergeResult result = merge_shards(options);
+  if (result.stop_signal != 0) {
+    log_warning(
+        fmt::format("stopped; the same command goes on ({}.merge.journal)", options.output));
+    return 128 + result.stop_signal;
+  }
+  if (result.kept_bytes > 0) {
+    log_info(fmt::format("went on after {} that an unfinished joining had written",
+                         human_bytes(static_cast<double>(result.kept_bytes))));
+  }
+  const Shard joined(options.output);
+  print(fmt::format("{}: {} documents, {} tokens\n", options.output, joined.index().num_documents(),
                     joined.index().num_tokens()));
   return 0;
 }
@@ -256,14 +267,15 @@ int verify(Arguments arguments) {
 }  // namespace
 
 int command_dataset(Arguments arguments) {
-  const std::vector<std::string> names = {"inspect", "dump", "merge", "verify"};
+  const std::vector<std::string> names = {"inspect", "dump", "import", "merge", "verify"};
   const std::string name = arguments.empty() ? "--help" : arguments[0];
   if (name == "--help") {
     print(
-        "usage: zaya dataset inspect|dump|merge|verify ...      "
+        "usage: zaya dataset inspect|dump|import|merge|verify ...  "
         "(zaya dataset verify --help explains one)\n\n"
         "  inspect  counts, ids, tokenizer and sources; some text with --tokenizer\n"
         "  dump     prints the tokens, for people or as JSON\n"
+        "  import   makes token files of llm.c shards, .npy arrays and MosaicML data sets\n"
         "  merge    joins token files into one\n"
         "  verify   checks every rule and every token: exits 0, or 3 with one line of reason\n\n"
         "Example:\n  zaya dataset inspect tokens/train\n");
@@ -272,6 +284,7 @@ int command_dataset(Arguments arguments) {
   const Arguments rest = arguments.subspan(1);
   if (name == "inspect") return inspect(rest);
   if (name == "dump") return dump(rest);
+  if (name == "import") return dataset_import(rest);
   if (name == "merge") return merge(rest);
   if (name == "verify") return verify(rest);
   throw Error{ErrorKind::usage,

@@ -156,15 +156,16 @@ class MegatronPlan : public SamplePlan {
  public:
   MegatronPlan(const std::vector<const Shard*>& sources, const PlanOptions& options)
       : sequence_length_(options.sequence_length) {
-    const std::vector<double> weights = normalized_weights(sources, options.weights);
+    const std::vector<double> weights = normalized_weights(sources, options);
     const Index wanted = std::max<Index>(options.wanted_samples, 1);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       indices_.push_back(&sources[i]->index());
       orders_.emplace_back();
       if (weights[i] <= 0) continue;
       MegatronOrderArgs args;
-      args.sequences.resize(static_cast<std::size_t>(indices_[i]->num_sequences()));
-      std::iota(args.sequences.begin(), args.sequences.end(), Index{0});
+      const auto [begin, end] = training_range(*indices_[i], options);
+      args.sequences.resize(static_cast<std::size_t>(end - begin));
+      std::iota(args.sequences.begin(), args.sequences.end(), begin);
       args.sequence_length = options.sequence_length;
       args.seed = static_cast<std::uint32_t>(options.seed);
       args.wanted_samples = sources.size() == 1 ? wanted : share_of(wanted, weights[i]);
@@ -217,12 +218,21 @@ class MegatronPlan : public SamplePlan {
     return static_cast<Index>(
         std::ceil(std::ceil(static_cast<double>(wanted) * weight) * (1 + kSurplus)));
   }
+  // Sequences to train on. Megatron counts sequences here, though it calls them documents.
+  static std::pair<Index, Index> training_range(const TokenIndex& index,
+                                                const PlanOptions& options) {
+    if (options.split.empty()) return {0, index.num_sequences()};
+    return megatron_split(options.split, index.num_sequences()).front();
+  }
   static std::vector<double> normalized_weights(const std::vector<const Shard*>& sources,
-                                                std::vector<double> weights) {
-    if (weights.empty()) {
-      for (const Shard* shard : sources) {
-        weights.push_back(static_cast<double>(shard->index().num_tokens()));
-      }
+                                                const PlanOptions& options) {
+    std::vector<double> weights = options.weights;
+    for (std::size_t i = 0; options.weights.empty() && i < sources.size(); ++i) {
+      const TokenIndex& index = sources[i]->index();
+      const auto [begin, end] = training_range(index, options);
+      Index num_tokens = 0;
+      for (Index s = begin; s < end; ++s) num_tokens += index.length(s);
+      weights.push_back(static_cast<double>(num_tokens));
     }
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     for (double& weight : weights) weight /= sum;

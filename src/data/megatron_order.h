@@ -55,8 +55,8 @@ MegatronOrder build_megatron_order(const TokenIndex& index, const MegatronOrderA
 // largest w_i max(k, 1) - taken_i, the first one on a tie.
 std::vector<std::pair<int, Index>> megatron_blend(const std::vector<double>& weights, Index count);
 
-// Document ranges of a split such as {969, 30, 1}: boundaries are the cumulated shares times the
-// number of documents, rounded half to even.
+// Ranges of a split such as {969, 30, 1}: boundaries are the cumulated shares times the number of
+// documents, rounded half to even. Shares are not negative and not all zero.
 std::vector<std::pair<Index, Index>> megatron_split(const std::vector<double>& shares,
                                                     Index num_documents);
 

@@ -151,6 +151,28 @@ TEST_CASE("a blend of sources has Megatron's shares and begins again when it is 
   CHECK(plan->at(3).number == plan->at(43).number);
 }
 
+TEST_CASE("a split trains on the first share of each source only, and weighs by it") {
+  const TestFolder folder;
+  const Shard a(write_shard(folder / "a", counting_documents({9, 9, 9, 9, 9, 9, 9, 9, 9, 9})));
+  const Shard b(write_shard(folder / "b", counting_documents({40, 41}, 1000)));
+  PlanOptions options;
+  options.order = SampleOrder::megatron;
+  options.sequence_length = 4;
+  options.split = {5, 3, 2};
+  options.wanted_samples = 40;
+  const auto plan = make_plan({&a, &b}, options);
+  int num_of_b = 0;
+  for (Index k = 0; k < 40; ++k) {
+    const bool is_b = plan->at(k).source == 1;
+    num_of_b += is_b ? 1 : 0;
+    // a: five of ten documents, 45 tokens; b: one of two, 40 tokens.
+    for (const Index token : tokens_of(is_b ? b : a, *plan, k)) {
+      CHECK(token <= (is_b ? 1039 : 45));
+    }
+  }
+  CHECK(num_of_b == 19);
+}
+
 TEST_CASE("what Megatron's order can't do is refused in plain words") {
   const TestFolder folder;
   const Shard shard(write_shard(folder / "a", counting_documents({3})));

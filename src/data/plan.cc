@@ -127,6 +127,7 @@ std::unique_ptr<SamplePlan> make_plan(const std::vector<const Shard*>& sources,
                 fmt::format("{}: no text to train on: a sample takes two tokens",
                             sources.empty() ? "data.train" : sources.front()->prefix())};
   }
+  ZAYA_CHECK(options.split.empty() || options.order == SampleOrder::megatron);
   if (options.order == SampleOrder::megatron) return make_megatron_plan(sources, options);
   return std::make_unique<WindowPlan>(sources, options);
 }

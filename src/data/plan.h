@@ -47,6 +47,9 @@ struct PlanOptions {
   std::vector<double> weights;  // one per source, or empty: by size
   std::uint64_t seed = 0;
   Index stream = 0;  // number of the phase: each has its own permutations
+  // Shares such as {969, 30, 1}: only the sequences of the first share are used, of each source;
+  // the order megatron only. Empty: all.
+  std::vector<double> split;
   // Samples that will be asked for; only the order megatron depends on it. Beyond them it repeats.
   Index wanted_samples = 0;
 };

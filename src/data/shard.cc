@@ -18,6 +18,7 @@ namespace {
 
 constexpr Index kMaxScannedTokens = Index{1} << 26;
 constexpr Index kScanBlock = 4096;
+constexpr std::size_t kHashBlockBytes = 1 << 24;
 
 template <class Stored, class Value>
 void convert(const std::byte* bytes, Index count, Value* out) {
@@ -85,6 +86,7 @@ Json ShardInfo::to_json() const {
   json.set("sequences", sequences);
   json.set("tokens", tokens);
   json.set("arguments_digest", arguments_digest);
+  json.set("bin_checksum", bin_checksum);
   Json list = Json::array();
   for (const Source& source : sources) {
     Json entry = Json::object();
@@ -114,6 +116,8 @@ ShardInfo ShardInfo::from_json(const Json& json, const std::string& path) {
     info.sequences = count_at(json, "sequences");
     info.tokens = count_at(json, "tokens");
     info.arguments_digest = json.at("arguments_digest").as_string();
+    // Side files of the first version have none.
+    if (const Json* checksum = json.find("bin_checksum")) info.bin_checksum = checksum->as_string();
     for (const Json& entry : json.at("sources").items()) {
       info.sources.push_back({entry.at("path").as_string(), count_at(entry, "bytes"),
                               count_at(entry, "documents"), count_at(entry, "tokens")});
@@ -215,12 +219,33 @@ void check_not_negative(const Shard& shard, const TokenRange& range) {
                                               bin_path(shard.prefix()), range.least)};
 }
 
+void check_checksum(const Shard& shard) {
+  if (!shard.info() || shard.info()->bin_checksum.empty()) return;
+  const std::string path = bin_path(shard.prefix());
+  Progress progress("checking " + path, Progress::Unit::bytes,
+                    static_cast<double>(shard.bin_bytes()));
+  Hasher hasher;
+  const std::span<const std::byte> bytes = shard.bin().bytes();
+  for (std::size_t begin = 0; begin < bytes.size(); begin += kHashBlockBytes) {
+    const std::size_t count = std::min(kHashBlockBytes, bytes.size() - begin);
+    hasher.add(bytes.data() + begin, count);
+    shard.bin().dont_need(begin, count);
+    progress.update(static_cast<double>(begin + count));
+  }
+  if (digest_text(hasher.finish()) == shard.info()->bin_checksum) return;
+  throw Error{ErrorKind::damaged,
+              fmt::format("{}: the checksum is not that of {}; the tokens changed after they were "
+                          "written, make or fetch them again",
+                          path, info_path(shard.prefix()))};
+}
+
 }  // namespace
 
 void verify_shard(const Shard& shard) {
   const TokenRange range = scan_tokens(shard, std::numeric_limits<Index>::max());
   check_not_negative(shard, range);
   if (shard.info()) check_against_info(shard, range);
+  check_checksum(shard);
 }
 
 void check_usable(const Shard& shard, Index model_vocabulary, const std::string& tokenizer_digest) {

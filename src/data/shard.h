@@ -34,6 +34,7 @@ struct ShardInfo {
   Index largest_id = -1;         // of all tokens; -1 without tokens or when unknown
   Index documents = 0, sequences = 0, tokens = 0;
   std::string arguments_digest;  // of what the tokens were made with, "" for joined files
+  std::string bin_checksum;      // digest_text of all bytes of the .bin file, "" when unknown
   std::vector<Source> sources;
 
   Json to_json() const;
@@ -93,7 +94,7 @@ struct TokenRange {
 TokenRange scan_tokens(const Shard& shard, Index max_tokens);
 
 // What `zaya dataset verify` does: every token is looked at. Error{damaged} for a negative id, an
-// id at or above the side file's vocabulary, or counts that differ from the side file's.
+// id at or above the side file's vocabulary, counts or a checksum that differ from the side file's.
 void verify_shard(const Shard& shard);
 
 // Checks before training: ids fit the model's vocabulary (all of them for small files and those

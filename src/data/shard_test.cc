@@ -107,59 +107,32 @@ TEST_CASE("the writer makes the same bytes as Megatron's") {
   }
 }
 
-TEST_CASE("joining gives the expected bytes, and keeps modes and reordered positions") {
+TEST_CASE("one changed token is found by the checksum in the side file") {
   const TestFolder folder;
-  merge_shards({kFixtures + "merge_a", kFixtures + "merge_b"}, folder / "ab", false);
-  CHECK(read_file(folder / "ab.bin") == read_file(kFixtures + "merge_ab.bin"));
-  CHECK(read_file(folder / "ab.idx") == read_file(kFixtures + "merge_ab.idx"));
-  CHECK(list_directory(folder / "").size() == 2);
-
-  merge_shards({kFixtures + "i32_modes", kFixtures + "i32_modes"}, folder / "modes", false);
-  const Shard modes(folder / "modes");
-  REQUIRE(modes.index().has_modes());
-  CHECK(modes.index().mode(1) == 1);
-  CHECK(modes.index().mode(4) == 1);
-
-  const std::string reordered = kFixtures + "i32_pointers_reordered";
-  merge_shards({reordered, reordered}, folder / "twice", false);
-  const Json once = documents_of(Shard(reordered));
-  Json twice = once;
-  for (const Json& document : once.items()) twice.push(document);
-  CHECK(documents_of(Shard(folder / "twice")) == twice);
+  const std::string prefix = write_shard(folder / "a", {{1, 2, 3}, {4}});
+  verify_shard(Shard(prefix));
+  std::string bytes = read_file(bin_path(prefix));
+  bytes[4] = '\3';
+  folder.write("a.bin", bytes);
+  CHECK(failure_of([&] { verify_shard(Shard(prefix)); }).find("the checksum is not that of") !=
+        std::string::npos);
 }
 
-TEST_CASE("joining what does not fit together is refused and leaves nothing behind") {
+TEST_CASE("a sequence written piece by piece is one sequence") {
   const TestFolder folder;
-  const std::string other = kFixtures + "i32_sentences";
-  CHECK(failure_of([&] {
-          merge_shards({kFixtures + "merge_a", other}, folder / "x", false);
-        }).find("token type") != std::string::npos);
-  CHECK(failure_of([&] {
-          merge_shards({other, kFixtures + "i32_modes"}, folder / "x", false);
-        }).find("modes") != std::string::npos);
-  const std::string a = write_shard(folder / "a", {{1}}, "one");
-  const std::string b = write_shard(folder / "b", {{1}}, "two");
-  CHECK(failure_of([&] {
-          merge_shards({a, b}, folder / "x", false);
-        }).find("the tokenizer") != std::string::npos);
-  CHECK(failure_of([&] { merge_shards({a, b}, a, true); }).starts_with("2 "));
-  CHECK(failure_of([&] { merge_shards({a}, b, false); }).find("--overwrite") != std::string::npos);
-  CHECK(list_directory(folder / "").size() == 6);
-}
-
-TEST_CASE("joined side files add up") {
-  const TestFolder folder;
-  const std::string a = write_shard(folder / "a", {{1, 2}, {}});
-  const std::string b = write_shard(folder / "b", {{7}});
-  merge_shards({a, b}, folder / "ab", false);
-  const Shard joined(folder / "ab");
-  verify_shard(joined);
-  REQUIRE(joined.info());
-  CHECK(joined.info()->documents == 3);
-  CHECK(joined.info()->tokens == 3);
-  CHECK(joined.info()->largest_id == 7);
-  merge_shards({a}, folder / "ab", true);
-  CHECK(Shard(folder / "ab").info()->documents == 2);
+  ShardWriter writer(folder / "a", TokenType::u16);
+  writer.append(std::vector<std::int32_t>{1, 2});
+  writer.append(std::vector<std::int32_t>{});
+  writer.append(std::vector<std::int32_t>{3});
+  writer.end_sequence();
+  writer.end_document();
+  writer.finish({});
+  publish_shard(folder / "a");
+  const Shard shard(folder / "a");
+  verify_shard(shard);
+  CHECK(shard.index().num_sequences() == 1);
+  CHECK(shard.index().length(0) == 3);
+  CHECK(shard.info()->largest_id == 3);
 }
 
 TEST_CASE(

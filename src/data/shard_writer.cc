@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <utility>
 
@@ -15,6 +16,8 @@
 namespace zaya {
 
 namespace {
+
+constexpr std::size_t kHashBlockBytes = 1 << 22;
 
 std::string lengths_path(const std::string& prefix) { return prefix + ".lengths.partial"; }
 std::string documents_path(const std::string& prefix) { return prefix + ".documents.partial"; }
@@ -55,7 +58,13 @@ ShardWriter::ShardWriter(std::string prefix, TokenType type, const ShardPosition
 }
 
 void ShardWriter::add_sequence(std::span<const std::int32_t> tokens) {
-  if (tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+  append(tokens);
+  end_sequence();
+}
+
+void ShardWriter::append(std::span<const std::int32_t> tokens) {
+  const Index room = std::numeric_limits<std::int32_t>::max() - open_tokens_;
+  if (static_cast<Index>(tokens.size()) > room) {
     throw Error{ErrorKind::usage, "a document above 2147483647 tokens does not fit the format"};
   }
   if (type_ == TokenType::u16) {
@@ -64,16 +73,22 @@ void ShardWriter::add_sequence(std::span<const std::int32_t> tokens) {
     pack<std::int32_t>(tokens, packed_);
   }
   bin_->write(packed_.data(), packed_.size());
-  const auto length = static_cast<std::int32_t>(tokens.size());
-  lengths_->write(&length, sizeof length);
-  ++position_.sequences;
-  position_.tokens += length;
+  open_tokens_ += static_cast<Index>(tokens.size());
   for (const std::int32_t token : tokens) {
     position_.largest_id = std::max<Index>(position_.largest_id, token);
   }
 }
 
+void ShardWriter::end_sequence() {
+  const auto length = static_cast<std::int32_t>(open_tokens_);
+  lengths_->write(&length, sizeof length);
+  ++position_.sequences;
+  position_.tokens += length;
+  open_tokens_ = 0;
+}
+
 void ShardWriter::end_document() {
+  ZAYA_CHECK(open_tokens_ == 0, "a document ends inside a sequence");
   const std::int64_t end = position_.sequences;
   documents_->write(&end, sizeof end);
   ++position_.documents;
@@ -114,10 +129,37 @@ void ShardWriter::finish(ShardInfo info) {
   info.sequences = position_.sequences;
   info.tokens = position_.tokens;
   info.largest_id = position_.largest_id;
+  info.bin_checksum = checksum_of_file(partial(bin_path(prefix_)));
   FileWriter side(partial(info_path(prefix_)), "side");
   side.write(info.to_json().dump(2) + "\n");
   side.sync();
   side.close();
+}
+
+std::string checksum_of_file(const std::string& path) {
+  const FileReader file(path);
+  file.drop_cache();
+  Hasher hasher;
+  std::vector<std::byte> block(kHashBlockBytes);
+  for (Index at = 0; at < file.size(); at += static_cast<Index>(block.size())) {
+    const auto count = static_cast<std::size_t>(
+        std::min<Index>(file.size() - at, static_cast<Index>(block.size())));
+    file.read_at(at, block.data(), count);
+    hasher.add(block.data(), count);
+  }
+  return digest_text(hasher.finish());
+}
+
+void refuse_input_as_output(const std::vector<std::string>& inputs, const std::string& prefix) {
+  for (const std::string& output : {bin_path(prefix), idx_path(prefix), info_path(prefix)}) {
+    for (const std::string& input : inputs) {
+      std::error_code no_such_file;
+      if (input == output || std::filesystem::equivalent(input, output, no_such_file)) {
+        throw Error{ErrorKind::usage,
+                    output + ": is an input and would be overwritten; choose another --output"};
+      }
+    }
+  }
 }
 
 void refuse_foreign_side_file(const std::string& prefix) {

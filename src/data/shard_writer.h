@@ -33,6 +33,9 @@ class ShardWriter {
 
   // One sequence of the current document. Values must fit the type.
   void add_sequence(std::span<const std::int32_t> tokens);
+  // The same piece by piece, for sequences that need not fit into memory.
+  void append(std::span<const std::int32_t> tokens);
+  void end_sequence();
   // Ends the current document, which may have no sequence.
   void end_document();
 
@@ -40,8 +43,9 @@ class ShardWriter {
   const std::string& prefix() const { return prefix_; }
   // Everything so far is on the device.
   void sync();
-  // Writes the index and the side file under temporary names; counts and the largest id in `info`
-  // are filled in. publish_shard() gives all their names. Nothing may be added after this.
+  // Writes the index and the side file under temporary names; counts, the largest id and the
+  // checksum, which comes from reading the tokens back, are filled in in `info`. publish_shard()
+  // gives all their names. Nothing may be added after this.
   void finish(ShardInfo info);
 
  private:
@@ -50,10 +54,17 @@ class ShardWriter {
   std::string prefix_;
   TokenType type_;
   ShardPosition position_;
+  Index open_tokens_ = 0;  // of the sequence that is not ended
   std::optional<FileWriter> bin_, lengths_, documents_;
   std::vector<std::byte> packed_;  // one sequence in the stored type
 };
 
+// The checksum of a file for ShardInfo::bin_checksum, read from the device in bounded memory.
+std::string checksum_of_file(const std::string& path);
+
+// Error{usage} when a file of `prefix` is one of the files `inputs`, however spelled: it would be
+// overwritten.
+void refuse_input_as_output(const std::vector<std::string>& inputs, const std::string& prefix);
 // Error{usage} when PREFIX.json is there and is somebody else's: it would be overwritten.
 void refuse_foreign_side_file(const std::string& prefix);
 // Is there a token file of this prefix, whole or in part? Refuses a foreign side file.

@@ -62,6 +62,10 @@ FieldList fields_of(DataOptions& c) {
         "Attention, convolutions and delayed values stay inside a document.");
   f.add("order", c.order, "Order of samples: by this project's rule or by Megatron's.")
       .choices({"shuffled", "megatron"});
+  f.add("split", c.split,
+        "With order megatron: shares such as [969, 30, 1]; training takes the sequences of the "
+        "first share of each prefix. Empty: all.")
+      .range(0, 1e12);
   return f;
 }
 
@@ -304,6 +308,10 @@ void check_train_config(const TrainConfig& c) {
   require(c.data.weights.empty() || c.data.weights.size() == c.data.train.size(),
           fmt::format("data.weights has {} entries for {} prefixes", c.data.weights.size(),
                       c.data.train.size()));
+  require(c.data.split.empty() || c.data.order == "megatron",
+          "data.split goes with data.order = megatron only; zaya prepare --split cuts token files");
+  require(c.data.split.empty() || c.data.split[0] > 0,
+          "data.split: the first share, which training takes, must be above 0");
   for (std::size_t i = 0; i < c.phases.size(); ++i) {
     const PhaseOptions& p = c.phases[i];
     const std::string name = fmt::format("phase.{}", i);

@@ -37,6 +37,7 @@ struct DataOptions {
   std::vector<double> weights;
   bool document_isolation = true;
   std::string order = "shuffled";
+  std::vector<double> split;
 };
 
 struct PhaseOptions {

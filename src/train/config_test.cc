@@ -88,6 +88,10 @@ TEST_CASE("what can't work is refused with key and rule") {
         std::string::npos);
   CHECK(problem(kBase, {"parallel.lanes=3"}).find("multiple of") != std::string::npos);
   CHECK(problem(kBase, {"phase.0.sequence_length=100000"}).find("phase.0") != std::string::npos);
+  CHECK(problem(kBase, {"data.split=[9, 1]"}).find("data.order = megatron") != std::string::npos);
+  CHECK(problem(kBase, {"data.split=[0, 1]", "data.order=megatron"}).find("must be above 0") !=
+        std::string::npos);
+  CHECK(problem(kBase, {"data.split=[9, 1]", "data.order=megatron"}).empty());
   CHECK(problem(kBase, {"phase.3.tokens=1"}).find("there are 1 phases") != std::string::npos);
   CHECK(problem(kBase, {"model.preset=tinny"}).find("did you mean tiny") != std::string::npos);
   CHECK(problem(kBase, {"optimizer.knd=adamw"}).find("did you mean optimizer.kind") !=
@@ -108,6 +112,19 @@ TEST_CASE("the schedule follows tokens, not steps or the stop point") {
     CHECK(rate == learning_rate_at(schedule_of(stopped.phases[0], stopped.optimizer), tokens));
     CHECK(rate == learning_rate_at(schedule_of(larger.phases[0], larger.optimizer), tokens));
   }
+}
+
+TEST_CASE("a checkpoint older than an option continues as long as the option has its default") {
+  const Json keys = mathematical_keys(read(kBase));
+  Json old = Json::object();
+  for (const auto& [key, value] : keys.members()) {
+    if (key != "data.split" && key != "phase.0.schedule") old.set(key, value);
+  }
+  check_same_keys(old, keys, "checkpoint", false);
+  const Json set = mathematical_keys(read(kBase, {"data.split=[9, 1]", "data.order=megatron"}));
+  CHECK_THROWS_AS(check_same_keys(old, set, "checkpoint", false), Error);
+  const Json linear = mathematical_keys(read(kBase, {"phase.0.schedule=linear"}));
+  CHECK_THROWS_AS(check_same_keys(old, linear, "checkpoint", false), Error);
 }
 
 TEST_CASE("loading a state and saving it gives the same text") {

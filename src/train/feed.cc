@@ -71,6 +71,7 @@ void Feed::begin(Index phase, Index first_row) {
   plan.order = order_of(s.config);
   plan.sequence_length = options.sequence_length;
   plan.weights = s.config.data.weights;
+  plan.split = s.config.data.split;
   plan.seed = static_cast<std::uint64_t>(s.config.run.seed);
   plan.stream = phase;
   plan.wanted_samples = (options.tokens + options.batch_tokens - 1) / options.batch_tokens *

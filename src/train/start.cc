@@ -100,6 +100,19 @@ void set_aside_newer(const RunFolder& folder, Index step) {
   }
 }
 
+namespace {
+
+// The values that keys have when nobody sets them.
+Json default_keys(const Json& keys) {
+  TrainConfig config;
+  Index num_phases = 0;
+  while (keys.find(fmt::format("phase.{}.tokens", num_phases)) != nullptr) ++num_phases;
+  config.phases.resize(static_cast<std::size_t>(num_phases));
+  return mathematical_keys(config);
+}
+
+}  // namespace
+
 void check_same_keys(const Json& saved, const Json& keys, const std::string& where,
                      bool accepts_changes) {
   const auto report = [&](const std::string& change) {
@@ -111,8 +124,12 @@ void check_same_keys(const Json& saved, const Json& keys, const std::string& whe
     }
     log_warning("accepted: " + change);
   };
+  const Json defaults = default_keys(keys);
   for (const auto& [key, value] : keys.members()) {
     const Json* before = saved.find(key);
+    // A checkpoint older than the option: its default is what was done then.
+    const Json* usual = defaults.find(key);
+    if (before == nullptr && usual != nullptr && *usual == value) continue;
     const std::string was = before == nullptr ? "absent" : before->dump();
     if (was != value.dump()) {
       report(fmt::format("{} was {} and is now {}", key, was, value.dump()));
