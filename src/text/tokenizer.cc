@@ -101,6 +101,7 @@ Tokenizer Tokenizer::load(const std::string& path) {
   const std::string file = file_of(path);
   const std::string config_file = join_path(directory_name(file), "tokenizer_config.json");
   const MappedFile json(file);
+  check_tokenizer_size(json.text().size(), file);
   const bool has_config = is_file(config_file);
   const std::string config = has_config ? read_file(config_file) : std::string();
   const bool is_cached = json.text().size() >= kLeastCachedBytes;

@@ -334,8 +334,15 @@ void read_template(const std::string& where, TokenizerModel& model) {
   }
 }
 
+void check_tokenizer_size(std::size_t num_bytes, const std::string& where) {
+  if (num_bytes <= kMostTokenizerBytes) return;
+  damaged(where, fmt::format("has {} bytes; more than {} are no tokenizer.json", num_bytes,
+                             kMostTokenizerBytes));
+}
+
 std::unique_ptr<const TokenizerModel> read_tokenizer_model(std::string_view json,
                                                            const std::string& where) {
+  check_tokenizer_size(json.size(), where);
   simdjson::dom::parser parser;
   element root;
   simdjson::error_code error = parser.allocate(std::max<std::size_t>(json.size(), 64), kMaxDepth);

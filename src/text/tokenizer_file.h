@@ -4,6 +4,7 @@
 // tokenizer_config.json. simdjson stays in tokenizer_file.cc.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,10 @@ struct TokenizerModel {
   // Largest id + 1.
   TokenId id_end() const;
 };
+
+// Larger files are refused before they are read; the largest known has 33 MB.
+inline constexpr std::size_t kMostTokenizerBytes = std::size_t{1} << 30;
+void check_tokenizer_size(std::size_t num_bytes, const std::string& where);
 
 // `where` (a path) begins all messages. Throws Error{damaged} for a file that is not what the
 // format says, Error{usage} for components that are not supported.

@@ -265,13 +265,14 @@ TEST_CASE("a long line without spaces takes time in proportion in the makers' to
 }
 
 TEST_CASE("chats are the makers' tokenizers' ids of the text that their templates give") {
-  for (const auto& [name, family] : {std::pair{"gemma3", "gemma"}, std::pair{"qwen3", "qwen3"},
-                                     std::pair{"llama3", "llama3"},
-                                     std::pair{"deepseek_v3", "deepseek"}}) {
+  for (const auto& [name, family] :
+       {std::pair{"gemma3", "gemma"}, std::pair{"qwen3", "qwen3"}, std::pair{"llama3", "llama3"},
+        std::pair{"deepseek_v3", "deepseek"}}) {
     const std::optional<Tokenizer> tokenizer = makers_tokenizer(name);
     if (!tokenizer) continue;
     CAPTURE(name);
-    CHECK(ChatTemplate::of(*tokenizer).name() == (family == std::string("qwen3") ? "chatml" : family));
+    CHECK(ChatTemplate::of(*tokenizer).name() ==
+          (family == std::string("qwen3") ? "chatml" : family));
     const ChatTemplate& chat = ChatTemplate::named(family);
     const std::vector<ChatMessage> messages{{"system", "Be brief.\n\n"},
                                             {"user", "\n Hello, \u4F60\u597D  "},
