@@ -40,7 +40,7 @@ std::string read_standard_input() {
 
 }  // namespace
 
-void convert_lines(FunctionRef<Json(const Json& object)> convert) {
+void convert_lines(FunctionRef<std::string(const Json& object)> convert) {
   char* data = nullptr;
   std::size_t capacity = 0;
   Index number = 0;
@@ -56,12 +56,22 @@ void convert_lines(FunctionRef<Json(const Json& object)> convert) {
     const Json object = Json::parse(line, where);
     try {
       if (!object.is_object()) throw Error{ErrorKind::damaged, "expected an object"};
-      put(convert(object).dump() + "\n");
+      put(convert(object) + "\n");
     } catch (const Error& error) {
       throw Error{error.kind(), fmt::format("{}: {}", where, error.message())};
     }
   }
   if (std::ferror(stdin) != 0) throw Error{ErrorKind::hardware, "can't read standard input"};
+}
+
+std::string ids_as_text(std::span<const TokenId> ids) {
+  std::string text = "[";
+  for (const TokenId id : ids) {
+    if (text.size() > 1) text += ',';
+    char digits[16];
+    text.append(digits, std::to_chars(digits, digits + sizeof digits, id).ptr);
+  }
+  return text += ']';
 }
 
 Json ids_to_json(std::span<const TokenId> ids) {
@@ -99,9 +109,7 @@ int encode(Arguments arguments) {
     convert_lines([&](const Json& object) {
       ids.clear();
       encoder.encode(object.at("text").as_string(), options, ids);
-      Json result = Json::object();
-      result.set("ids", ids_to_json(ids));
-      return result;
+      return fmt::format("{{\"ids\":{}}}", ids_as_text(ids));
     });
     return 0;
   }
@@ -170,7 +178,7 @@ int decode(Arguments arguments) {
       for (const Json& id : object.at("ids").items()) list.push_back(checked_id(id.as_integer()));
       Json result = Json::object();
       result.set("text", tokenizer.decode(list, options));
-      return result;
+      return result.dump();
     });
     return 0;
   }

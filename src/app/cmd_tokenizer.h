@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "app/commands.h"
 #include "base/function_ref.h"
@@ -17,8 +18,9 @@ int command_tokenizer_chat(Arguments arguments);
 
 // Calls `convert(object)` for each line of standard input, a JSON object, and prints what it gives
 // as a line. Empty lines are passed over.
-void convert_lines(FunctionRef<Json(const Json& object)> convert);
-// As a JSON list.
+void convert_lines(FunctionRef<std::string(const Json& object)> convert);
+// As a JSON list: a value, and the text of one, which may be long.
 Json ids_to_json(std::span<const TokenId> ids);
+std::string ids_as_text(std::span<const TokenId> ids);
 
 }  // namespace zaya

@@ -46,10 +46,9 @@ int command_tokenizer_chat(Arguments arguments) {
   const ChatTemplate& chat = ChatTemplate::choose(name, tokenizer);
   convert_lines([&](const Json& object) {
     const std::vector<ChatMessage> messages = messages_of(object);
-    Json result = Json::object();
-    result.set("text", chat.render(messages, !is_complete));
-    result.set("ids", ids_to_json(chat.encode(tokenizer, messages, !is_complete)));
-    return result;
+    return fmt::format("{{\"text\":{},\"ids\":{}}}",
+                       json_quote(chat.render(messages, !is_complete)),
+                       ids_as_text(chat.encode(tokenizer, messages, !is_complete)));
   });
   return 0;
 }

@@ -209,7 +209,7 @@ void Bpe::encode_piece(std::string_view piece, BpeScratch& scratch,
       return;
     }
   }
-  std::vector<TokenId>& ids = scratch.ids_;
+  LargeVector<TokenId>& ids = scratch.ids_;
   ids.clear();
   // A cut part was looked up as a whole before.
   std::optional<TokenId> whole;
@@ -242,7 +242,7 @@ std::optional<TokenId> Bpe::character_symbol(char32_t c, std::string_view bytes)
 }
 
 // Appends <0xHH> for each byte if all of them are tokens.
-bool Bpe::append_fallback(std::string_view character, std::vector<TokenId>& symbols) const {
+bool Bpe::append_fallback(std::string_view character, LargeVector<TokenId>& symbols) const {
   if (!options_.has_byte_fallback) return false;
   const std::size_t size = symbols.size();
   for (const char byte : character) {
@@ -260,7 +260,7 @@ bool Bpe::append_fallback(std::string_view character, std::vector<TokenId>& symb
 
 // An unknown symbol is held back until a known character (or another unknown one) follows: byte
 // tokens overtake it. That is what the library does.
-void Bpe::append_symbols(std::string_view piece, std::vector<TokenId>& symbols) const {
+void Bpe::append_symbols(std::string_view piece, LargeVector<TokenId>& symbols) const {
   bool has_unknown = false;
   const auto release = [&] {
     if (has_unknown) symbols.push_back(unknown_);
@@ -298,7 +298,7 @@ void Bpe::append_symbols(std::string_view piece, std::vector<TokenId>& symbols) 
 
 // Entry i of ranks and products belongs to the pair (i, i + 1).
 void Bpe::merge_short(BpeScratch& scratch) const {
-  std::vector<TokenId>& ids = scratch.ids_;
+  LargeVector<TokenId>& ids = scratch.ids_;
   std::size_t count = ids.size();
   if (count < 2) return;
   std::array<std::uint32_t, kShortPiece> ranks;
@@ -332,10 +332,10 @@ void Bpe::merge_short(BpeScratch& scratch) const {
 // A linked list of symbols and a heap of (rank, position). A heap entry counts only while its rank
 // is still the one noted for the pair at its position.
 void Bpe::merge_long(BpeScratch& scratch) const {
-  std::vector<TokenId>&ids = scratch.ids_, &products = scratch.products_;
-  std::vector<std::uint32_t>& ranks = scratch.ranks_;
-  std::vector<BpeScratch::Links>& links = scratch.links_;
-  std::vector<std::uint64_t>& heap = scratch.heap_;
+  LargeVector<TokenId>&ids = scratch.ids_, &products = scratch.products_;
+  LargeVector<std::uint32_t>& ranks = scratch.ranks_;
+  LargeVector<BpeScratch::Links>& links = scratch.links_;
+  LargeVector<std::uint64_t>& heap = scratch.heap_;
   const auto count = static_cast<std::uint32_t>(ids.size());
   products.resize(count);
   ranks.assign(count, MergeTable::kNoRank);

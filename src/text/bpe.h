@@ -100,10 +100,10 @@ class BpeScratch {
   };
 
   LargeVector<CacheEntry> cache_;
-  std::vector<TokenId> ids_, products_;
-  std::vector<std::uint32_t> ranks_;
-  std::vector<Links> links_;
-  std::vector<std::uint64_t> heap_;
+  LargeVector<TokenId> ids_, products_;
+  LargeVector<std::uint32_t> ranks_;
+  LargeVector<Links> links_;
+  LargeVector<std::uint64_t> heap_;
   std::string letters_;
 };
 
@@ -134,8 +134,8 @@ class Bpe {
   bool characters_stand_alone() const;
   std::optional<TokenId> whole_part(std::string_view part, BpeScratch& scratch) const;
   void encode_piece(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& out) const;
-  void append_symbols(std::string_view piece, std::vector<TokenId>& symbols) const;
-  bool append_fallback(std::string_view character, std::vector<TokenId>& symbols) const;
+  void append_symbols(std::string_view piece, LargeVector<TokenId>& symbols) const;
+  bool append_fallback(std::string_view character, LargeVector<TokenId>& symbols) const;
   std::optional<TokenId> character_symbol(char32_t c, std::string_view bytes) const;
   void merge_short(BpeScratch& scratch) const;
   void merge_long(BpeScratch& scratch) const;

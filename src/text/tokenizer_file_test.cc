@@ -67,8 +67,30 @@ TEST_CASE("damaged files are refused with their reason") {
          "t: model.merges: expected a string or a pair of strings (merge 0)"},
         {R"("added_tokens":[])", R"("added_tokens":[{"id":9}])",
          "t: added_tokens[0]: member content is missing"},
-        {R"("vocab":{"a":0,"b":1,"ab":2})", R"("vocab":["a","b","ab"])",
-         "t: model.vocab: expected an object"},
+        {R"("normalizer":null)", R"("normalizer":[])",
+         "t: normalizer: expected an object, found a list"},
+        {R"("normalizer":null)", R"("normalizer":null,"decoder":null)",
+         "t: member \"decoder\" is given twice"},
+        {R"("post_processor":null)",
+         R"("post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},)"
+         R"({"SpecialToken":{"id":"X"}}],"special_tokens":{"X":{"ids":[77]}}})",
+         "t: post_processor: no token has the id 77"}}) {
+    CHECK(refusal(replaced(good, from, to)) == std::string("damaged: ") + reason);
+  }
+  CHECK(refusal("") == "damaged: t: not valid JSON: Empty: no JSON found");
+  CHECK(refusal("[]") == "damaged: t: expected an object");
+  for (std::size_t size = 1; size < good.size(); ++size) {
+    CHECK(refusal(std::string_view(good).substr(0, size)).starts_with("damaged: t: not valid"));
+  }
+  const std::string deep(100'000, '[');
+  CHECK(refusal(R"({"version":"1.0","model":)" + deep).starts_with("damaged: t: not valid JSON"));
+}
+
+TEST_CASE("values of a wrong type are refused with their place") {
+  const std::string good = small().json();
+  for (const auto& [from, to, reason] :
+       {std::tuple{R"("vocab":{"a":0,"b":1,"ab":2})", R"("vocab":["a","b","ab"])",
+                   "t: model.vocab: expected an object"},
         {R"("a":0)", R"("a":0.5)", "t: model.vocab: the id of \"a\" is not an integer"},
         {R"("a":0)", R"("a":null)", "t: model.vocab: the id of \"a\" is not an integer"},
         {R"("a":0)", R"("a":[0])", "t: model.vocab: the id of \"a\" is not an integer"},
@@ -92,27 +114,12 @@ TEST_CASE("damaged files are refused with their reason") {
         {R"("type":"BPE",)", R"("type":"BPE","unk_token":"<unk>",)",
          "t: model: unk_token <unk> is not in the vocabulary"},
         {R"("decoder":null)", R"("decoder":"ByteLevel")",
-         "t: decoder: expected an object, found a string"},
-        {R"("normalizer":null)", R"("normalizer":[])",
-         "t: normalizer: expected an object, found a list"},
-        {R"("normalizer":null)", R"("normalizer":null,"decoder":null)",
-         "t: member \"decoder\" is given twice"},
-        {R"("post_processor":null)",
-         R"("post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},)"
-         R"({"SpecialToken":{"id":"X"}}],"special_tokens":{"X":{"ids":[77]}}})",
-         "t: post_processor: no token has the id 77"}}) {
+         "t: decoder: expected an object, found a string"}}) {
     CHECK(refusal(replaced(good, from, to)) == std::string("damaged: ") + reason);
-  }
-  CHECK(refusal("") == "damaged: t: not valid JSON: Empty: no JSON found");
-  CHECK(refusal("[]") == "damaged: t: expected an object");
-  for (std::size_t size = 1; size < good.size(); ++size) {
-    CHECK(refusal(std::string_view(good).substr(0, size)).starts_with("damaged: t: not valid"));
   }
   CHECK(refusal("\"text\"") == "damaged: t: expected an object");
   CHECK(refusal(R"({"version":"1.0","model":[]})") == "damaged: t: model: expected an object");
   CHECK(refusal(R"({"version":"1.0"})") == "damaged: t: member \"model\" is missing");
-  const std::string deep(100'000, '[');
-  CHECK(refusal(R"({"version":"1.0","model":)" + deep).starts_with("damaged: t: not valid JSON"));
 }
 
 TEST_CASE("components in components go as deep as files do, and no deeper") {
