@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "eval/generate.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace zaya {
@@ -25,9 +26,9 @@ namespace {
 
 struct Options {
   std::vector<std::string> prompts, input_ids;
-  std::string prompt_file, tokenizer;
+  std::string prompt_file, tokenizer, chat_template = "auto", system;
   Index max_new_tokens = 200, context = 0;
-  bool ignore_eos = false, is_json = false, prints_prompt = true;
+  bool ignore_eos = false, is_json = false, prints_prompt = true, is_chat = false;
   SamplerOptions sampler;
   Index seed = 1;
 };
@@ -96,6 +97,8 @@ void check(const Options& o) {
   };
   const int given = !o.prompts.empty() + !o.input_ids.empty() + !o.prompt_file.empty();
   require(given == 1, "give one of --prompt, --prompt-file, --input-ids");
+  require(o.input_ids.empty() || !o.is_chat, "--chat goes with --prompt or --prompt-file");
+  require(o.system.empty() || o.is_chat, "--system needs --chat");
   require(o.sampler.temperature >= 0, "--temperature must be at least 0");
   require(o.sampler.top_p > 0 && o.sampler.top_p <= 1, "--top-p must be above 0 and at most 1");
   require(o.sampler.min_p >= 0 && o.sampler.min_p <= 1, "--min-p must be from 0 to 1");
@@ -133,7 +136,7 @@ class Printer {
 };
 
 std::vector<Prompt> make_prompts(const Options& o, const OpenModel& open,
-                                 const Tokenizer* tokenizer) {
+                                 const Tokenizer* tokenizer, const ChatTemplate* chat) {
   std::vector<Prompt> prompts;
   for (const std::string& text : o.input_ids) prompts.push_back({parse_ids(text), 0});
   std::vector<std::string> texts = o.prompts;
@@ -145,7 +148,15 @@ std::vector<Prompt> make_prompts(const Options& o, const OpenModel& open,
     }
     EncodeOptions encode;
     encode.add_special = true;
-    Prompt prompt{tokenizer->encode(text, encode), 0};
+    Prompt prompt;
+    if (chat != nullptr) {
+      std::vector<ChatMessage> messages;
+      if (!o.system.empty()) messages.push_back({"system", o.system});
+      messages.push_back({"user", text});
+      prompt.ids = chat->encode(*tokenizer, messages, true);
+    } else {
+      prompt.ids = tokenizer->encode(text, encode);
+    }
     // An empty prompt begins a new document.
     if (prompt.ids.empty()) {
       const std::vector<std::int32_t> ends = stop_ids(open, tokenizer);
@@ -214,15 +225,21 @@ bool parse_options(Command& command, ModelOptions& model_options, Options& o, Ar
   command.option("--seed", o.seed, "Seed of the sampling.");
   command.flag("--ignore-eos", o.ignore_eos, "Go on after end of text.");
   command.flag("--hide-prompt", hides_prompt, "Print the continuation only.");
+  command.flag("--chat", o.is_chat, "Prompts are a user's messages; prints the answers.");
+  std::vector<std::string> templates = ChatTemplate::names();
+  templates.insert(templates.begin(), "auto");
+  command.choice("--chat-template", o.chat_template, templates,
+                 "How a chat is written down; auto: as the tokenizer's own template says.");
+  command.option("--system", o.system, "The system's message before the user's.");
   command.flag("--json", o.is_json, "One JSON line per prompt: ids, text.");
   if (!command.parse(arguments)) return false;
-  o.prints_prompt = !hides_prompt;
+  o.prints_prompt = !hides_prompt && !o.is_chat;
   return true;
 }
 
 // Generates and prints; the result is the number of new tokens.
 Index run_prompts(const RunningModel& running, const Options& o, const Tokenizer* tokenizer,
-                  const std::vector<Prompt>& prompts) {
+                  const ChatTemplate* chat, const std::vector<Prompt>& prompts) {
   Index longest = 0;
   for (const Prompt& prompt : prompts) {
     longest = std::max(longest, static_cast<Index>(prompt.ids.size()));
@@ -236,7 +253,8 @@ Index run_prompts(const RunningModel& running, const Options& o, const Tokenizer
   generate.max_new_tokens = o.max_new_tokens;
   generate.skip_is_identity = running.skip_is_identity;
   if (tokenizer != nullptr) generate.vocabulary_limit = tokenizer->vocabulary_size();
-  const std::vector<std::int32_t> ends = stop_ids(running.open, tokenizer);
+  std::vector<std::int32_t> ends = stop_ids(running.open, tokenizer);
+  if (chat != nullptr) ends.push_back(chat->end_of_turn(*tokenizer));
   if (!o.ignore_eos) generate.stop_ids = ends;
 
   const bool is_streaming = prompts.size() == 1 && !o.is_json;
@@ -274,9 +292,15 @@ int command_generate(Arguments arguments) {
   if (!path.empty() && o.input_ids.empty()) {
     tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(path));
   }
-  const std::vector<Prompt> prompts = make_prompts(o, running.open, tokenizer.get());
+  if (o.is_chat && tokenizer == nullptr) {
+    throw Error{ErrorKind::usage,
+                "--chat: the model's folder has no tokenizer.json; give --tokenizer"};
+  }
+  const ChatTemplate* chat =
+      o.is_chat ? &ChatTemplate::choose(o.chat_template, *tokenizer) : nullptr;
+  const std::vector<Prompt> prompts = make_prompts(o, running.open, tokenizer.get(), chat);
   const double began = monotonic_seconds();
-  const Index made = run_prompts(running, o, tokenizer.get(), prompts);
+  const Index made = run_prompts(running, o, tokenizer.get(), chat, prompts);
   const double seconds = monotonic_seconds() - began;
   log_info(fmt::format("{} new tokens, {:.1f} tokens/s", made,
                        static_cast<double>(made) / std::max(seconds, 1e-9)));

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_file.h"
 
@@ -37,10 +38,9 @@ std::string read_standard_input() {
   return text;
 }
 
-// Calls `convert(object)` for each line of standard input, a JSON object, and prints what it gives
-// as a line. Empty lines are passed over.
-template <class Convert>
-void convert_lines(Convert convert) {
+}  // namespace
+
+void convert_lines(FunctionRef<std::string(const Json& object)> convert) {
   char* data = nullptr;
   std::size_t capacity = 0;
   Index number = 0;
@@ -56,7 +56,7 @@ void convert_lines(Convert convert) {
     const Json object = Json::parse(line, where);
     try {
       if (!object.is_object()) throw Error{ErrorKind::damaged, "expected an object"};
-      put(convert(object).dump() + "\n");
+      put(convert(object) + "\n");
     } catch (const Error& error) {
       throw Error{error.kind(), fmt::format("{}: {}", where, error.message())};
     }
@@ -64,11 +64,23 @@ void convert_lines(Convert convert) {
   if (std::ferror(stdin) != 0) throw Error{ErrorKind::hardware, "can't read standard input"};
 }
 
-Json to_json(const std::vector<TokenId>& ids) {
+std::string ids_as_text(std::span<const TokenId> ids) {
+  std::string text = "[";
+  for (const TokenId id : ids) {
+    if (text.size() > 1) text += ',';
+    char digits[16];
+    text.append(digits, std::to_chars(digits, digits + sizeof digits, id).ptr);
+  }
+  return text += ']';
+}
+
+Json ids_to_json(std::span<const TokenId> ids) {
   Json list = Json::array();
   for (const TokenId id : ids) list.push(Json(std::int64_t{id}));
   return list;
 }
+
+namespace {
 
 int encode(Arguments arguments) {
   std::string path, text;
@@ -97,9 +109,7 @@ int encode(Arguments arguments) {
     convert_lines([&](const Json& object) {
       ids.clear();
       encoder.encode(object.at("text").as_string(), options, ids);
-      Json result = Json::object();
-      result.set("ids", to_json(ids));
-      return result;
+      return fmt::format("{{\"ids\":{}}}", ids_as_text(ids));
     });
     return 0;
   }
@@ -109,7 +119,7 @@ int encode(Arguments arguments) {
     Json contents = Json::array();
     for (const TokenId id : ids) contents.push(Json(tokenizer.content_of(id).value_or("")));
     Json result = Json::object();
-    result.set("ids", to_json(ids));
+    result.set("ids", ids_to_json(ids));
     result.set("tokens", std::move(contents));
     put(result.dump() + "\n");
     return 0;
@@ -168,7 +178,7 @@ int decode(Arguments arguments) {
       for (const Json& id : object.at("ids").items()) list.push_back(checked_id(id.as_integer()));
       Json result = Json::object();
       result.set("text", tokenizer.decode(list, options));
-      return result;
+      return result.dump();
     });
     return 0;
   }
@@ -193,6 +203,14 @@ Json describe_token(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return token;
 }
 
+Json chat_template_name(const Tokenizer& tokenizer) {
+  try {
+    return Json(ChatTemplate::of(tokenizer).name());
+  } catch (const Error&) {
+    return {};  // none that is known, which is no error here
+  }
+}
+
 Json describe_tokenizer(const Tokenizer& tokenizer) {
   const TokenizerModel& model = tokenizer.model();
   Json result = Json::object();
@@ -207,13 +225,11 @@ Json describe_tokenizer(const Tokenizer& tokenizer) {
   result.set("bos", describe_token(tokenizer, tokenizer.bos()));
   result.set("eos", describe_token(tokenizer, tokenizer.eos()));
   result.set("pad", describe_token(tokenizer, tokenizer.pad()));
-  const auto ids = [](std::span<const TokenId> list) {
-    return to_json(std::vector<TokenId>(list.begin(), list.end()));
-  };
-  result.set("ids_before", ids(tokenizer.ids_before()));
-  result.set("ids_after", ids(tokenizer.ids_after()));
+  result.set("ids_before", ids_to_json(tokenizer.ids_before()));
+  result.set("ids_after", ids_to_json(tokenizer.ids_after()));
   result.set("around_rule", Json(around_rule_text(tokenizer.around_rule())));
   result.set("has_chat_template", !tokenizer.chat_template().empty());
+  result.set("chat_template", chat_template_name(tokenizer));
   for (const std::string_view name :
        {"model", "normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
     const Json* component = model.components.find(name);
@@ -256,9 +272,9 @@ int inspect(Arguments arguments) {
 }  // namespace
 
 int command_tokenizer(Arguments arguments) {
-  const std::vector<std::string> verbs{"train", "encode", "decode", "inspect"};
+  const std::vector<std::string> verbs{"train", "encode", "decode", "chat", "inspect"};
   if (arguments.empty() || arguments[0] == "--help") {
-    put("usage: zaya tokenizer train|encode|decode|inspect [options]\n"
+    put("usage: zaya tokenizer train|encode|decode|chat|inspect [options]\n"
         "(zaya tokenizer encode --help explains one)\n");
     return arguments.empty() ? 2 : 0;
   }
@@ -267,6 +283,7 @@ int command_tokenizer(Arguments arguments) {
   if (verb == "train") return command_tokenizer_train(rest);
   if (verb == "encode") return encode(rest);
   if (verb == "decode") return decode(rest);
+  if (verb == "chat") return command_tokenizer_chat(rest);
   if (verb == "inspect") return inspect(rest);
   throw Error{ErrorKind::usage,
               fmt::format("zaya tokenizer: unknown verb {}{} (see zaya tokenizer --help)", verb,

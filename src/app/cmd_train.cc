@@ -52,6 +52,7 @@ void log_start(const TrainConfig& config) {
 int command_train(Arguments arguments) {
   std::vector<std::string> words;
   std::string resume = "auto";
+  Index metrics_port = 0;
   bool is_plan = false, is_options = false, accepts_changes = false, is_json = false;
   Command command(
       "train", "Trains a model, or continues a run.",
@@ -64,6 +65,8 @@ int command_train(Arguments arguments) {
   command.flag("--json", is_json, "With --plan: as JSON.");
   command.flag("--accept-changes", accepts_changes,
                "Continue although keys that change the mathematics differ; each is logged.");
+  command.option("--metrics-port", metrics_port,
+                 "Serve figures to Prometheus at this port (metrics.port); 0: any free one.");
   command.flag("--options", is_options, "Prints the reference of all options and stops.");
   if (!command.parse(arguments)) return 0;
   if (is_options) {
@@ -74,6 +77,8 @@ int command_train(Arguments arguments) {
   if (path.empty()) {
     throw Error{ErrorKind::usage, "zaya train: no configuration file (see zaya train --help)"};
   }
+  if (command.given("--metrics-port"))
+    words.push_back(fmt::format("metrics.port={}", metrics_port));
   TrainRequest request;
   request.config = read_train_config(path, words, model_config_of_folder);
   if (is_plan) {

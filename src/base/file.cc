@@ -91,6 +91,12 @@ void MappedFile::will_need(std::size_t offset, std::size_t num_bytes) const {
   advise(data_, size_, offset, num_bytes, MADV_WILLNEED);
 }
 
+void MappedFile::populate() const {
+  if (size_ > 0) {
+    static_cast<void>(madvise(const_cast<std::byte*>(data_), size_, MADV_POPULATE_READ));
+  }
+}
+
 void MappedFile::dont_need(std::size_t offset, std::size_t num_bytes) const {
   advise(data_, size_, offset, num_bytes, MADV_DONTNEED);
 }

@@ -31,6 +31,8 @@ class MappedFile {
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   // Hints for the kernel: a range will be read soon, or its pages are no longer needed.
   void will_need(std::size_t offset, std::size_t num_bytes) const;
+  // Brings the whole file in at once, where the system can: cheaper than page by page.
+  void populate() const;
   void dont_need(std::size_t offset, std::size_t num_bytes) const;
 
  private:

@@ -3,6 +3,8 @@
 
 #include <xxhash.h>
 
+#include <array>
+
 #include "base/check.h"
 
 namespace zaya {
@@ -18,6 +20,29 @@ Hash128 hash128(std::span<const std::byte> bytes) {
 
 Hash128 hash128(std::string_view bytes) {
   return hash128(std::as_bytes(std::span(bytes.data(), bytes.size())));
+}
+
+namespace {
+
+// Remainders of each byte under the reflected polynomial.
+constexpr std::array<std::uint32_t, 256> kRemainders = [] {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t rest = byte;
+    for (int bit = 0; bit < 8; ++bit) rest = rest >> 1 ^ ((rest & 1) != 0 ? 0x82F63B78u : 0);
+    table[byte] = rest;
+  }
+  return table;
+}();
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t rest = ~0u;
+  for (const char c : bytes) {
+    rest = rest >> 8 ^ kRemainders[(rest ^ static_cast<unsigned char>(c)) & 0xFF];
+  }
+  return ~rest;
 }
 
 std::string to_hex(Hash128 hash) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checksums and digests: XXH3 with 64 and 128 bits.
+// Checksums and digests: XXH3 with 64 and 128 bits; CRC-32C where a format asks for it.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,9 @@ struct Hash128 {
 std::uint64_t hash64(std::string_view bytes, std::uint64_t seed = 0);
 Hash128 hash128(std::span<const std::byte> bytes);
 Hash128 hash128(std::string_view bytes);
+
+// Castagnoli's CRC of 32 bits, a byte at a time: for small records.
+std::uint32_t crc32c(std::string_view bytes);
 
 // 32 hexadecimal digits, high word first (the canonical form of XXH3-128).
 std::string to_hex(Hash128 hash);

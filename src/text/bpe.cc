@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "text/pretokenize.h"
+#include "text/table_bytes.h"
 #include "text/unicode.h"
 
 namespace zaya {
@@ -48,11 +49,24 @@ void MergeTable::set(TokenId left, TokenId right, Merge merge) {
   slots_[i] = {key, merge};
 }
 
+void MergeTable::save(TableWriter& writer) const { writer.add(slots_); }
+
+MergeTable MergeTable::load(TableReader& reader) {
+  MergeTable table;
+  table.slots_ = reader.take<Slot>();
+  const std::size_t num_slots = table.slots_.size();
+  TableReader::require(num_slots >= 2 && std::has_single_bit(num_slots), "an odd table of merges");
+  table.mask_ = num_slots - 1;
+  table.shift_ = 64 - std::countr_zero(num_slots);
+  for (const Slot& slot : table.slots_) table.size_ += slot.key != kEmpty ? 1 : 0;
+  TableReader::require(2 * table.size_ <= num_slots, "a table of merges without room");
+  return table;
+}
+
 BpeScratch::BpeScratch() : cache_(kCacheEntries) {}
 
-Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, BpeOptions options,
-         std::string_view where)
-    : vocabulary_(vocabulary), merges_(std::move(merges)), options_(std::move(options)) {
+Bpe::Bpe(const Vocabulary& vocabulary, BpeOptions options, std::string_view where)
+    : vocabulary_(vocabulary), options_(std::move(options)) {
   if (!options_.unknown.empty()) {
     const std::optional<TokenId> unknown = vocabulary.find(options_.unknown);
     if (!unknown) {
@@ -62,17 +76,54 @@ Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, BpeOptions options,
     unknown_ = *unknown;
   }
   find_byte_symbols();
+}
+
+Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, BpeOptions options,
+         std::string_view where)
+    : Bpe(vocabulary, std::move(options), where) {
+  merges_ = std::move(merges);
   if (options_.is_byte_level) return;
+  find_characters();
+  find_joins();
+}
+
+void Bpe::save(TableWriter& writer) const {
+  merges_.save(writer);
+  writer.add(character_ids_);
+  writer.add(joins_);
+}
+
+Bpe Bpe::load(const Vocabulary& vocabulary, BpeOptions options, std::string_view where,
+              TableReader& reader) {
+  const auto require = TableReader::require;
+  Bpe bpe(vocabulary, std::move(options), where);
+  bpe.merges_ = MergeTable::load(reader);
+  bpe.character_ids_ = reader.take<TokenId>();
+  bpe.joins_ = reader.take<std::uint64_t>();
+  bpe.merges_.for_each([&](TokenId left, TokenId right, MergeTable::Merge merge) {
+    require(vocabulary.has(left) && vocabulary.has(right) && vocabulary.has(merge.product),
+            "a merge of what is no token");
+  });
+  const bool is_byte_level = bpe.options_.is_byte_level;
+  require(bpe.character_ids_.size() == (is_byte_level ? 0 : kTablePlane), "odd characters");
+  for (const TokenId id : bpe.character_ids_) {
+    require(id == -1 || vocabulary.has(id), "a character without a token");
+  }
+  require(bpe.joins_.empty() || (!is_byte_level && bpe.joins_.size() == kJoinBits / 64),
+          "odd borders");
+  return bpe;
+}
+
+void Bpe::find_characters() {
   character_ids_.assign(kTablePlane, -1);
-  for (TokenId id = 0; id < vocabulary.id_end(); ++id) {
-    if (!vocabulary.has(id)) continue;
-    const std::string_view content = vocabulary.content(id);
+  for (TokenId id = 0; id < vocabulary_.id_end(); ++id) {
+    if (!vocabulary_.has(id)) continue;
+    const std::string_view content = vocabulary_.content(id);
     std::size_t length = 0;
     if (content.empty()) continue;
     const char32_t c = next_code_point(content, length);
     if (length == content.size() && c < kTablePlane) character_ids_[c] = id;
   }
-  find_joins();
 }
 
 void Bpe::find_byte_symbols() {
@@ -103,7 +154,7 @@ void Bpe::find_joins() {
     }
   }
   if (unknown_ >= 0) is_disguised[unknown_] = true;
-  std::vector<std::uint64_t> joins(kJoinBits / 64);
+  LargeVector<std::uint64_t> joins(kJoinBits / 64);
   bool is_safe = true;
   merges_.for_each([&](TokenId left, TokenId right, MergeTable::Merge merge) {
     is_safe = is_safe && !is_disguised[left] && !is_disguised[right];
@@ -158,7 +209,7 @@ void Bpe::encode_piece(std::string_view piece, BpeScratch& scratch,
       return;
     }
   }
-  std::vector<TokenId>& ids = scratch.ids_;
+  LargeVector<TokenId>& ids = scratch.ids_;
   ids.clear();
   // A cut part was looked up as a whole before.
   std::optional<TokenId> whole;
@@ -191,7 +242,7 @@ std::optional<TokenId> Bpe::character_symbol(char32_t c, std::string_view bytes)
 }
 
 // Appends <0xHH> for each byte if all of them are tokens.
-bool Bpe::append_fallback(std::string_view character, std::vector<TokenId>& symbols) const {
+bool Bpe::append_fallback(std::string_view character, LargeVector<TokenId>& symbols) const {
   if (!options_.has_byte_fallback) return false;
   const std::size_t size = symbols.size();
   for (const char byte : character) {
@@ -209,7 +260,7 @@ bool Bpe::append_fallback(std::string_view character, std::vector<TokenId>& symb
 
 // An unknown symbol is held back until a known character (or another unknown one) follows: byte
 // tokens overtake it. That is what the library does.
-void Bpe::append_symbols(std::string_view piece, std::vector<TokenId>& symbols) const {
+void Bpe::append_symbols(std::string_view piece, LargeVector<TokenId>& symbols) const {
   bool has_unknown = false;
   const auto release = [&] {
     if (has_unknown) symbols.push_back(unknown_);
@@ -247,7 +298,7 @@ void Bpe::append_symbols(std::string_view piece, std::vector<TokenId>& symbols) 
 
 // Entry i of ranks and products belongs to the pair (i, i + 1).
 void Bpe::merge_short(BpeScratch& scratch) const {
-  std::vector<TokenId>& ids = scratch.ids_;
+  LargeVector<TokenId>& ids = scratch.ids_;
   std::size_t count = ids.size();
   if (count < 2) return;
   std::array<std::uint32_t, kShortPiece> ranks;
@@ -281,10 +332,10 @@ void Bpe::merge_short(BpeScratch& scratch) const {
 // A linked list of symbols and a heap of (rank, position). A heap entry counts only while its rank
 // is still the one noted for the pair at its position.
 void Bpe::merge_long(BpeScratch& scratch) const {
-  std::vector<TokenId>&ids = scratch.ids_, &products = scratch.products_;
-  std::vector<std::uint32_t>& ranks = scratch.ranks_;
-  std::vector<BpeScratch::Links>& links = scratch.links_;
-  std::vector<std::uint64_t>& heap = scratch.heap_;
+  LargeVector<TokenId>&ids = scratch.ids_, &products = scratch.products_;
+  LargeVector<std::uint32_t>& ranks = scratch.ranks_;
+  LargeVector<BpeScratch::Links>& links = scratch.links_;
+  LargeVector<std::uint64_t>& heap = scratch.heap_;
   const auto count = static_cast<std::uint32_t>(ids.size());
   products.resize(count);
   ranks.assign(count, MergeTable::kNoRank);

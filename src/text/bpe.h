@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/large_vector.h"
 #include "text/vocabulary.h"
 
 namespace zaya {
@@ -51,6 +52,9 @@ class MergeTable {
     }
   }
   std::size_t size() const { return size_; }
+  // As in Vocabulary; whether the ids are tokens is for the caller to check.
+  void save(TableWriter& writer) const;
+  static MergeTable load(TableReader& reader);
 
  private:
   static constexpr std::uint64_t kEmpty = UINT64_MAX;
@@ -64,7 +68,7 @@ class MergeTable {
   }
   std::size_t home(std::uint64_t key) const { return (key * 0x9E3779B97F4A7C15u) >> shift_; }
 
-  std::vector<Slot> slots_;
+  LargeVector<Slot> slots_;
   std::size_t mask_ = 0, size_ = 0;
   int shift_ = 63;
 };
@@ -95,11 +99,11 @@ class BpeScratch {
     std::uint32_t before, next;
   };
 
-  std::vector<CacheEntry> cache_;
-  std::vector<TokenId> ids_, products_;
-  std::vector<std::uint32_t> ranks_;
-  std::vector<Links> links_;
-  std::vector<std::uint64_t> heap_;
+  LargeVector<CacheEntry> cache_;
+  LargeVector<TokenId> ids_, products_;
+  LargeVector<std::uint32_t> ranks_;
+  LargeVector<Links> links_;
+  LargeVector<std::uint64_t> heap_;
   std::string letters_;
 };
 
@@ -109,6 +113,11 @@ class Bpe {
   // Throws Error{damaged} that begins with `where` when the unknown token is not in the vocabulary.
   Bpe(const Vocabulary& vocabulary, MergeTable merges, BpeOptions options, std::string_view where);
 
+  // The tables as they lie in memory, and back: for the same vocabulary and options.
+  void save(TableWriter& writer) const;
+  static Bpe load(const Vocabulary& vocabulary, BpeOptions options, std::string_view where,
+                  TableReader& reader);
+
   const BpeOptions& options() const { return options_; }
   std::size_t num_merges() const { return merges_.size(); }
   // Appends the ids of one part (valid UTF-8, below 2^32 bytes). Time is n log n in its length.
@@ -117,13 +126,16 @@ class Bpe {
  private:
   static constexpr std::size_t kJoinBits = std::size_t{1} << 22;
 
+  // Without merges.
+  Bpe(const Vocabulary& vocabulary, BpeOptions options, std::string_view where);
   void find_byte_symbols();
+  void find_characters();
   void find_joins();
   bool characters_stand_alone() const;
   std::optional<TokenId> whole_part(std::string_view part, BpeScratch& scratch) const;
   void encode_piece(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& out) const;
-  void append_symbols(std::string_view piece, std::vector<TokenId>& symbols) const;
-  bool append_fallback(std::string_view character, std::vector<TokenId>& symbols) const;
+  void append_symbols(std::string_view piece, LargeVector<TokenId>& symbols) const;
+  bool append_fallback(std::string_view character, LargeVector<TokenId>& symbols) const;
   std::optional<TokenId> character_symbol(char32_t c, std::string_view bytes) const;
   void merge_short(BpeScratch& scratch) const;
   void merge_long(BpeScratch& scratch) const;
@@ -145,11 +157,11 @@ class Bpe {
   // Byte-level: the id of each byte's letter. Otherwise: the id of <0xHH>. -1 when not there.
   std::array<TokenId, 256> byte_ids_;
   // Ids of single characters of the first plane (not for byte-level).
-  std::vector<TokenId> character_ids_;
+  LargeVector<TokenId> character_ids_;
   // A set, by hash, of the pairs of characters that stand side by side in some product. Where two
   // neighbours are not in it no merge can ever reach across, so a long part is cut there into
   // pieces with the same result, which are short and come again. Empty: never cut.
-  std::vector<std::uint64_t> joins_;
+  LargeVector<std::uint64_t> joins_;
 };
 
 }  // namespace zaya

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "text/tokenizer_cache.h"
 #include "text/tokenizer_file.h"
 #include "text/unicode.h"
 
@@ -65,6 +66,7 @@ std::optional<TokenId> Tokenizer::State::named(const std::optional<std::string>&
 }
 
 void Tokenizer::State::settle(bool has_config) {
+  if (!model->warning.empty()) log_warning(model->warning);
   bos = named(settings.bos, "bos_token", has_config, kBosNames);
   eos = named(settings.eos, "eos_token", has_config, kEosNames);
   pad = named(settings.pad, "pad_token", has_config, kPadNames);
@@ -99,14 +101,26 @@ Tokenizer Tokenizer::load(const std::string& path) {
   const std::string file = file_of(path);
   const std::string config_file = join_path(directory_name(file), "tokenizer_config.json");
   const MappedFile json(file);
+  check_tokenizer_size(json.text().size(), file);
   const bool has_config = is_file(config_file);
   const std::string config = has_config ? read_file(config_file) : std::string();
-  Tokenizer tokenizer = from_memory(json.text(), file);
-  if (has_config) {
-    tokenizer.state_->settings = read_tokenizer_settings(config, config_file);
-    tokenizer.state_->settle(true);
+  const bool is_cached = json.text().size() >= kLeastCachedBytes;
+  auto state = std::make_unique<State>();
+  state->path = file;
+  json.populate();
+  state->digest = hash128(json.bytes());
+  if (is_cached) state->model = read_tokenizer_cache(file, state->digest);
+  if (!state->model) {
+    state->model = read_tokenizer_model(json.text(), file);
+    if (is_cached) write_tokenizer_cache(file, *state->model, state->digest);
   }
-  return tokenizer;
+  if (has_config) state->settings = read_tokenizer_settings(config, config_file);
+  const std::string chat_file = join_path(directory_name(file), "chat_template.jinja");
+  if (state->settings.chat_template.empty() && is_file(chat_file)) {
+    state->settings.chat_template = read_file(chat_file);
+  }
+  state->settle(has_config);
+  return Tokenizer(std::move(state));
 }
 
 Tokenizer Tokenizer::from_memory(std::string_view json, const std::string& where,

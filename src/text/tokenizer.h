@@ -67,7 +67,7 @@ class Tokenizer {
   std::optional<TokenId> pad() const;
   // Contents of all special tokens, in the order of the file.
   std::vector<std::string> special_tokens() const;
-  // From tokenizer_config.json; empty when there is none.
+  // From tokenizer_config.json, or chat_template.jinja beside it; empty when there is none.
   const std::string& chat_template() const;
 
   // Ids put around a text with add_special: by the template of tokenizer.json if it has one, else

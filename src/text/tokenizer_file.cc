@@ -122,7 +122,7 @@ MergeTable read_merges(const element& json, const std::string& where,
   return merges;
 }
 
-BpeOptions read_bpe_options(const Json& json, const std::string& where) {
+BpeOptions read_model_settings(const Json& json, const std::string& where) {
   const Component model(json, where);
   if (model.type() != "BPE") model.refuse("isn't a supported model (only BPE is)");
   model.allow({"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
@@ -165,47 +165,52 @@ AddedToken read_added_token(const Json& json, const std::string& where) {
   return token;
 }
 
-// Ids: that of the content in the vocabulary if it is there, else the stated one. The library
-// numbers tokens outside of the vocabulary itself, in order; a file that says otherwise is told.
-std::vector<AddedToken> read_added_tokens(const Json& json, const std::string& where,
-                                          const Vocabulary& vocabulary) {
+std::vector<AddedToken> read_added_tokens(const Json& json, const std::string& where) {
   if (!json.is_array()) damaged(where, "expected a list");
   std::vector<AddedToken> tokens;
-  Vocabulary contents;
-  std::vector<bool> is_used;
-  std::string surprise;
-  Index next_free = vocabulary.size();
   for (std::size_t i = 0; i < json.items().size(); ++i) {
-    const std::string place = fmt::format("{}[{}]", where, i);
-    AddedToken token = read_added_token(json.items()[i], place);
+    tokens.push_back(read_added_token(json.items()[i], fmt::format("{}[{}]", where, i)));
+  }
+  return tokens;
+}
+
+// Ids: that of the content in the vocabulary if it is there, else the stated one. The library
+// numbers tokens outside of the vocabulary itself, in order; a file that says otherwise is told.
+std::vector<AddedToken> settled(std::vector<AddedToken> stated, const std::string& where,
+                                const Vocabulary& vocabulary, std::string& warning) {
+  std::vector<AddedToken> tokens;
+  Vocabulary contents;
+  Index next_free = vocabulary.size();
+  for (std::size_t i = 0; i < stated.size(); ++i) {
+    const auto place = [&] { return fmt::format("{}[{}]", where, i); };
+    AddedToken& token = stated[i];
     if (token.content.empty()) continue;
     const std::optional<TokenId> known = vocabulary.find(token.content);
     const Index expected = known ? *known : next_free;
-    if (expected != token.id && surprise.empty()) {
-      surprise = fmt::format("{}: {} has the id {} here, the Hugging Face library gives it {}",
-                             place, shown(token.content), token.id, expected);
+    if (expected != token.id && warning.empty()) {
+      warning = fmt::format("{}: {} has the id {} here, the Hugging Face library gives it {}",
+                            place(), shown(token.content), token.id, expected);
     }
     if (known) {
       token.id = *known;
     } else if (vocabulary.has(token.id)) {
-      damaged(place, fmt::format("id {} belongs to another token", token.id));
+      damaged(place(), fmt::format("id {} belongs to another token", token.id));
     }
     next_free = std::max<Index>(next_free, Index{token.id} + 1);
     switch (contents.add(token.content, token.id)) {
       case Vocabulary::Added::yes: tokens.push_back(std::move(token)); break;
       case Vocabulary::Added::same_content:
-        damaged(place, fmt::format("token {} is given twice", shown(token.content)));
+        damaged(place(), fmt::format("token {} is given twice", shown(token.content)));
       case Vocabulary::Added::same_id:
-        damaged(place, fmt::format("id {} is given to two tokens", token.id));
+        damaged(place(), fmt::format("id {} is given to two tokens", token.id));
     }
   }
-  if (!surprise.empty()) log_warning(surprise);
   return tokens;
 }
 
 // The file's members apart: the large tables as they are, everything else as Json.
 struct Members {
-  Json components = Json::object();
+  Json components = Json::object(), added_tokens;
   element vocabulary, merges;
 };
 
@@ -233,7 +238,7 @@ void read_model_members(const element& json, const std::string& where, Members& 
     if (is_again) damaged(where, fmt::format("member {} is given twice", shown(field.key)));
   }
   // Other models lack some of these: say which model it is rather than what it lacks.
-  read_bpe_options(settings, where);
+  read_model_settings(settings, where);
   if (!has_vocabulary) damaged(where, "member \"vocab\" is missing");
   if (!has_merges) damaged(where, "member \"merges\" is missing");
   members.components.set("model", std::move(settings));
@@ -248,13 +253,16 @@ Members read_members(const element& json, const std::string& where) {
     const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
       return std::find(names.begin(), names.end(), field.key) != names.end();
     };
-    if (members.components.find(field.key) != nullptr) {
+    if (members.components.find(field.key) != nullptr ||
+        (field.key == "added_tokens" && !members.added_tokens.is_null())) {
       damaged(where, fmt::format("member {} is given twice", shown(field.key)));
     }
     if (field.key == "model") {
       read_model_members(field.value, place, members);
-    } else if (is_one_of({"version", "added_tokens", "normalizer", "pre_tokenizer",
-                          "post_processor", "decoder"})) {
+    } else if (field.key == "added_tokens") {
+      members.added_tokens = to_json(field.value, place);
+      if (!members.added_tokens.is_array()) damaged(place, "expected a list");
+    } else if (is_one_of({"version", "normalizer", "pre_tokenizer", "post_processor", "decoder"})) {
       members.components.set(field.key, to_json(field.value, place));
     } else if (is_one_of({"truncation", "padding"}) && !field.value.is_null()) {
       log_debug(fmt::format("{} is ignored", place));
@@ -285,10 +293,56 @@ std::vector<std::string> normalized_contents(const std::vector<AddedToken>& toke
   return contents;
 }
 
+std::string place_of(const std::string& where, std::string_view member) {
+  return fmt::format("{}: {}", where, member);
+}
+
 }  // namespace
+
+void read_steps(const std::string& where, TokenizerModel& model) {
+  const auto component = [&](std::string_view name) {
+    return component_or_null(model.components, name);
+  };
+  model.normalizer = Normalizer(component("normalizer"), place_of(where, "normalizer"));
+  model.pre_tokenizer = PreTokenizer(component("pre_tokenizer"), place_of(where, "pre_tokenizer"));
+  model.decoder = Decoder(component("decoder"), place_of(where, "decoder"));
+}
+
+BpeOptions read_bpe_options(const std::string& where, const TokenizerModel& model) {
+  BpeOptions options = read_model_settings(model.components.at("model"), place_of(where, "model"));
+  options.is_byte_level = model.pre_tokenizer.is_byte_level();
+  return options;
+}
+
+void set_added_tokens(std::vector<AddedToken> tokens, const std::string& where,
+                      TokenizerModel& model) {
+  tokens =
+      settled(std::move(tokens), place_of(where, "added_tokens"), model.vocabulary, model.warning);
+  const std::vector<std::string> contents = normalized_contents(tokens, model.normalizer);
+  model.added_tokens = AddedTokens(std::move(tokens), contents);
+}
+
+void read_template(const std::string& where, TokenizerModel& model) {
+  const std::string place = place_of(where, "post_processor");
+  model.post_template =
+      read_post_processor(component_or_null(model.components, "post_processor"), place);
+  for (const std::vector<TokenId>* ids :
+       {&model.post_template.before, &model.post_template.after}) {
+    for (const TokenId id : *ids) {
+      if (!model.content(id)) damaged(place, fmt::format("no token has the id {}", id));
+    }
+  }
+}
+
+void check_tokenizer_size(std::size_t num_bytes, const std::string& where) {
+  if (num_bytes <= kMostTokenizerBytes) return;
+  damaged(where, fmt::format("has {} bytes; more than {} are no tokenizer.json", num_bytes,
+                             kMostTokenizerBytes));
+}
 
 std::unique_ptr<const TokenizerModel> read_tokenizer_model(std::string_view json,
                                                            const std::string& where) {
+  check_tokenizer_size(json.size(), where);
   simdjson::dom::parser parser;
   element root;
   simdjson::error_code error = parser.allocate(std::max<std::size_t>(json.size(), 64), kMaxDepth);
@@ -299,37 +353,19 @@ std::unique_ptr<const TokenizerModel> read_tokenizer_model(std::string_view json
     damaged(where, fmt::format("not valid JSON: {}", simdjson::error_message(error)));
   }
   Members members = read_members(root, where);
-  const Json& components = members.components;
-  const auto place = [&](std::string_view name) { return fmt::format("{}: {}", where, name); };
-
   auto model = std::make_unique<TokenizerModel>();
-  read_vocabulary(members.vocabulary, place("model.vocab"), model->vocabulary);
-  model->normalizer = Normalizer(component_or_null(components, "normalizer"), place("normalizer"));
-  model->pre_tokenizer =
-      PreTokenizer(component_or_null(components, "pre_tokenizer"), place("pre_tokenizer"));
-  model->decoder = Decoder(component_or_null(components, "decoder"), place("decoder"));
-  BpeOptions options = read_bpe_options(components.at("model"), place("model"));
-  options.is_byte_level = model->pre_tokenizer.is_byte_level();
-  model->bpe.emplace(model->vocabulary,
-                     read_merges(members.merges, place("model.merges"), model->vocabulary),
-                     std::move(options), place("model"));
-  if (const Json* tokens = components.find("added_tokens")) {
-    std::vector<AddedToken> added =
-        read_added_tokens(*tokens, place("added_tokens"), model->vocabulary);
-    const std::vector<std::string> contents = normalized_contents(added, model->normalizer);
-    model->added_tokens = AddedTokens(std::move(added), contents);
-  }
-  model->post_template =
-      read_post_processor(component_or_null(components, "post_processor"), place("post_processor"));
-  for (const std::vector<TokenId>* ids :
-       {&model->post_template.before, &model->post_template.after}) {
-    for (const TokenId id : *ids) {
-      if (!model->content(id)) {
-        damaged(place("post_processor"), fmt::format("no token has the id {}", id));
-      }
-    }
-  }
   model->components = std::move(members.components);
+  read_vocabulary(members.vocabulary, place_of(where, "model.vocab"), model->vocabulary);
+  read_steps(where, *model);
+  MergeTable merges =
+      read_merges(members.merges, place_of(where, "model.merges"), model->vocabulary);
+  model->bpe.emplace(model->vocabulary, std::move(merges), read_bpe_options(where, *model),
+                     place_of(where, "model"));
+  if (!members.added_tokens.is_null()) {
+    set_added_tokens(read_added_tokens(members.added_tokens, place_of(where, "added_tokens")),
+                     where, *model);
+  }
+  read_template(where, *model);
   return model;
 }
 

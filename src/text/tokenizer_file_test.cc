@@ -3,9 +3,11 @@
 // Files that are damaged or ask for what is not supported: each is refused with its reason.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "base/error.h"
+#include "test_folder.h"
 #include "text/testing.h"
 
 namespace zaya {
@@ -82,6 +84,79 @@ TEST_CASE("damaged files are refused with their reason") {
   }
   const std::string deep(100'000, '[');
   CHECK(refusal(R"({"version":"1.0","model":)" + deep).starts_with("damaged: t: not valid JSON"));
+}
+
+TEST_CASE("values of a wrong type are refused with their place") {
+  const std::string good = small().json();
+  for (const auto& [from, to, reason] :
+       {std::tuple{R"("vocab":{"a":0,"b":1,"ab":2})", R"("vocab":["a","b","ab"])",
+                   "t: model.vocab: expected an object"},
+        {R"("a":0)", R"("a":0.5)", "t: model.vocab: the id of \"a\" is not an integer"},
+        {R"("a":0)", R"("a":null)", "t: model.vocab: the id of \"a\" is not an integer"},
+        {R"("a":0)", R"("a":[0])", "t: model.vocab: the id of \"a\" is not an integer"},
+        {R"([["a","b"]])", R"([7])",
+         "t: model.merges: expected a string or a pair of strings (merge 0)"},
+        {R"(["a","b"])", R"(["a",7])", "t: model.merges: expected a string (merge 0)"},
+        {R"(["a","b"])", R"(["a","b","ab"])",
+         "t: model.merges: expected a string or a pair of strings (merge 0)"},
+        {R"(["a","b"])", R"(["ab","ab"])", "t: model.merges[0]: \"abab\" is not in the vocabulary"},
+        {R"("added_tokens":[])", R"("added_tokens":{})", "t: added_tokens: expected a list"},
+        {R"("added_tokens":[])", R"("added_tokens":[7])", "t: added_tokens[0]: expected an object"},
+        {R"("added_tokens":[])", R"("added_tokens":[{"id":"9","content":"x"}])",
+         "t: added_tokens[0]: id: expected an integer"},
+        {R"("added_tokens":[])", R"("added_tokens":[{"id":9,"content":"x","single_word":0}])",
+         "t: added_tokens[0]: single_word: expected true or false"},
+        {R"("version":"1.0")", R"("version":1.0)",
+         "t: version is not \"1.0\": is this a tokenizer.json?"},
+        {R"("type":"BPE",)", R"("type":7,)", "t: model: type: expected a string, found an integer"},
+        {R"("type":"BPE",)", R"("type":"BPE","byte_fallback":1,)",
+         "t: model: byte_fallback: expected true or false, found an integer"},
+        {R"("type":"BPE",)", R"("type":"BPE","unk_token":"<unk>",)",
+         "t: model: unk_token <unk> is not in the vocabulary"},
+        {R"("decoder":null)", R"("decoder":"ByteLevel")",
+         "t: decoder: expected an object, found a string"}}) {
+    CHECK(refusal(replaced(good, from, to)) == std::string("damaged: ") + reason);
+  }
+  CHECK(refusal("\"text\"") == "damaged: t: expected an object");
+  CHECK(refusal(R"({"version":"1.0","model":[]})") == "damaged: t: model: expected an object");
+  CHECK(refusal(R"({"version":"1.0"})") == "damaged: t: member \"model\" is missing");
+}
+
+TEST_CASE("components in components go as deep as files do, and no deeper") {
+  const auto nested = [](int depth) {
+    std::string json;
+    for (int i = 0; i < depth; ++i) json += R"({"type":"Sequence","normalizers":[)";
+    json += R"({"type":"NFC"})";
+    for (int i = 0; i < depth; ++i) json += "]}";
+    return replaced(small().json(), R"("normalizer":null)", R"("normalizer":)" + json);
+  };
+  CHECK(refusal(nested(25)).empty());
+  CHECK(refusal(nested(100)).starts_with("damaged: t: not valid JSON: "));
+  CHECK(refusal(nested(100'000)).starts_with("damaged: t: not valid JSON: "));
+}
+
+TEST_CASE("merges in any order and of a token with itself come to an end") {
+  TestTokenizer t;
+  t.vocabulary = {"a", "b", "ab", "aa", "aaaa", "aab", "aaab"};
+  t.merges = {{"aa", "aa"}, {"a", "ab"}, {"aa", "ab"}, {"a", "b"}, {"a", "a"}, {"a", "aab"}};
+  const Tokenizer tokenizer = t.load();
+  CHECK(tokens_of(tokenizer, "aaaaaab") == Strings{"aaaa", "aab"});
+  CHECK(tokenizer.encode(std::string(100'000, 'a')).size() == 25'000);
+}
+
+TEST_CASE("a file of two gigabytes is refused before it is read") {
+  const TestFolder folder("tokenizer-file");
+  const std::string path = folder.file("tokenizer.json");
+  write_file_atomically(path, R"({"version":"1.0","model":{"type":")");
+  std::filesystem::resize_file(path, std::size_t{1} << 31);
+  try {
+    Tokenizer::load(path);
+    FAIL("it was loaded");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::damaged);
+    CHECK(error.message() ==
+          path + ": has 2147483648 bytes; more than 1073741824 are no tokenizer.json");
+  }
 }
 
 TEST_CASE("components that are not supported are named") {

@@ -14,14 +14,18 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "test_folder.h"
+#include "text/chat_template.h"
 #include "text/normalize.h"
 #include "text/pretokenize.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_cache.h"
 #include "text/tokenizer_file.h"
 #include "text/unicode.h"
 
@@ -200,6 +204,82 @@ TEST_CASE("worst cases take less than 50 ms in the makers' tokenizers") {
       }
       CHECK(best_ms < limit_ms);
     }
+  }
+}
+
+TEST_CASE("the makers' tokenizers give the stored ids from a cache too") {
+  for (const std::string name : {"gemma3", "qwen3"}) {
+    const std::string packed = join_path(vector_folder(name), "tokenizer.json.zst");
+    if (!is_file(packed)) {
+      MESSAGE("skipped: no tokenizer.json of " << name << " on this machine");
+      continue;
+    }
+    CAPTURE(name);
+    const TestFolder folder("vectors");
+    write_file_atomically(folder.file("tokenizer.json"), unzstd(read_file(packed)));
+    const Hash128 digest = Tokenizer::load(folder.path()).digest();
+    const std::string cache = read_file(folder.file(".tokenizer.json.zaya-cache"));
+    REQUIRE(read_tokenizer_cache(folder.file("tokenizer.json"), digest) != nullptr);
+    const Tokenizer tokenizer = Tokenizer::load(folder.path());
+    for (const std::string file : {"vectors.jsonl", "disputed.jsonl"}) {
+      for (const Json& row : read_vectors(name, file)) {
+        if (row.find("text") != nullptr) check_row(tokenizer, row);
+      }
+    }
+    CHECK(read_file(folder.file(".tokenizer.json.zaya-cache")) == cache);
+  }
+}
+
+TEST_CASE("a long line without spaces takes time in proportion in the makers' tokenizers") {
+  const Rng rng(2, "letters");
+  std::string line(2'000'000, ' ');
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    line[i] = "etaoinshrdlu"[rng.below(12, i)];
+  }
+  for (const std::string name : {"gemma3", "qwen3"}) {
+    const std::optional<Tokenizer> tokenizer = makers_tokenizer(name);
+    if (!tokenizer) continue;
+    CAPTURE(name);
+    for (const std::string& text : {line, std::string(line.size(), 'a')}) {
+      Encoder encoder(*tokenizer);
+      // The best of a few tries: other programs run on this machine too.
+      double ratio = 1e9;
+      for (int i = 0; i < 3 && ratio > 16; ++i) {
+        double seconds[2];
+        for (const std::size_t part : {0, 1}) {
+          const std::string_view piece =
+              std::string_view(text).substr(0, text.size() / (part == 0 ? 8 : 1));
+          const auto start = std::chrono::steady_clock::now();
+          std::vector<TokenId> ids;
+          encoder.encode(piece, {}, ids);
+          seconds[part] =
+              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+          if (part == 1) CHECK(tokenizer->decode(ids) == piece);
+        }
+        ratio = seconds[1] / seconds[0];
+      }
+      // Eight times the text: n log n gives some 9, n^2 gives 64.
+      CHECK(ratio < 20);
+    }
+  }
+}
+
+TEST_CASE("chats are the makers' tokenizers' ids of the text that their templates give") {
+  for (const auto& [name, family] :
+       {std::pair{"gemma3", "gemma"}, std::pair{"qwen3", "qwen3"}, std::pair{"llama3", "llama3"},
+        std::pair{"deepseek_v3", "deepseek"}}) {
+    const std::optional<Tokenizer> tokenizer = makers_tokenizer(name);
+    if (!tokenizer) continue;
+    CAPTURE(name);
+    CHECK(ChatTemplate::of(*tokenizer).name() ==
+          (family == std::string("qwen3") ? "chatml" : family));
+    const ChatTemplate& chat = ChatTemplate::named(family);
+    const std::vector<ChatMessage> messages{{"system", "Be brief.\n\n"},
+                                            {"user", "\n Hello, \u4F60\u597D  "},
+                                            {"assistant", "<think>\nhm\n</think>\n\nYes."},
+                                            {"user", "3+4?"}};
+    CHECK(chat.encode(*tokenizer, messages, true) ==
+          tokenizer->encode(chat.render(messages, true)));
   }
 }
 

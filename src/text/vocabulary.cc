@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "text/table_bytes.h"
+#include "text/unicode.h"
 
 namespace zaya {
 
@@ -49,10 +51,48 @@ Vocabulary::Added Vocabulary::add(std::string_view content, TokenId id) {
     spans_.resize(static_cast<std::size_t>(id) + 1);
   spans_[id] = {static_cast<std::uint32_t>(bytes_.size()),
                 static_cast<std::uint32_t>(content.size())};
-  bytes_.append(content);
+  bytes_.insert(bytes_.end(), content.begin(), content.end());
   slot = {static_cast<std::uint32_t>(hash >> 32), id};
   ++size_;
   return Added::yes;
+}
+
+void Vocabulary::save(TableWriter& writer) const {
+  writer.add(bytes_);
+  writer.add(spans_);
+  writer.add(slots_);
+}
+
+Vocabulary Vocabulary::load(TableReader& reader) {
+  const auto require = TableReader::require;
+  Vocabulary v;
+  v.bytes_ = reader.take<char>();
+  v.spans_ = reader.take<Span>();
+  v.slots_ = reader.take<Slot>();
+  require(v.bytes_.size() < kAbsent && is_valid_utf8({v.bytes_.data(), v.bytes_.size()}),
+          "the contents are not UTF-8");
+  require(v.spans_.size() <= static_cast<std::size_t>(kIdLimit), "an id out of range");
+  // Contents that begin and end between characters of valid text are valid themselves.
+  const auto is_border = [&](std::size_t at) {
+    return at == v.bytes_.size() || (static_cast<unsigned char>(v.bytes_[at]) & 0xC0) != 0x80;
+  };
+  for (const Span& span : v.spans_) {
+    if (span.begin == kAbsent) continue;
+    const std::size_t end = std::size_t{span.begin} + span.length;
+    require(end <= v.bytes_.size() && is_border(span.begin) && is_border(end),
+            "a content lies outside");
+    ++v.size_;
+  }
+  require(v.spans_.empty() || v.spans_.back().begin != kAbsent, "the last id has no content");
+  Index num_used = 0;
+  for (const Slot& slot : v.slots_) {
+    require(slot.id < 0 || v.has(slot.id), "a slot without a token");
+    num_used += slot.id >= 0 ? 1 : 0;
+  }
+  require(num_used == v.size_ && 2 * static_cast<std::size_t>(v.size_) <= v.slots_.size() &&
+              (v.slots_.empty() || std::has_single_bit(v.slots_.size())),
+          "the slots do not fit the tokens");
+  return v;
 }
 
 std::optional<TokenId> Vocabulary::find(std::string_view content) const {

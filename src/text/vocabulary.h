@@ -6,13 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "base/large_vector.h"
 #include "base/types.h"
 
 namespace zaya {
+
+class TableReader;
+class TableWriter;
 
 using TokenId = std::int32_t;
 
@@ -34,9 +36,13 @@ class Vocabulary {
   }
   // The token must be there. Valid until the next add().
   std::string_view content(TokenId id) const {
-    return std::string_view(bytes_).substr(spans_[id].begin, spans_[id].length);
+    return {bytes_.data() + spans_[id].begin, spans_[id].length};
   }
   Index size() const { return size_; }
+  // The tables as they lie in memory, and back; load() checks all that the functions above rely on
+  // and throws Error{damaged}.
+  void save(TableWriter& writer) const;
+  static Vocabulary load(TableReader& reader);
   // Largest id + 1; 0 when empty.
   TokenId id_end() const { return static_cast<TokenId>(spans_.size()); }
 
@@ -54,9 +60,9 @@ class Vocabulary {
   std::size_t slot_of(std::string_view content, std::uint64_t hash) const;
   void rehash(std::size_t num_slots);
 
-  std::string bytes_;
-  std::vector<Span> spans_;
-  std::vector<Slot> slots_;
+  LargeVector<char> bytes_;
+  LargeVector<Span> spans_;
+  LargeVector<Slot> slots_;
   Index size_ = 0;
 };
 

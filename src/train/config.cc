@@ -126,6 +126,13 @@ FieldList fields_of(MetricsOptions& c) {
   f.add("sample_prompt", c.sample_prompt, "Beginning of the printed sample; empty: end of text.")
       .cosmetic();
   f.add("sample_tokens", c.sample_tokens, "Length of the printed sample.").range(1, 1e6).cosmetic();
+  f.add("tensorboard", c.tensorboard, "Write TensorBoard event files beside metrics.jsonl.")
+      .cosmetic();
+  f.add("port", c.port,
+        "Serve the last step's figures to Prometheus at this port; 0: any free one, -1: do not.")
+      .range(-1, 65535)
+      .cosmetic();
+  f.add("address", c.address, "Address of this machine to serve at; 0.0.0.0: all.").cosmetic();
   return f;
 }
 

@@ -10,7 +10,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoint/reader.h"
+#include "text/tokenizer_cache.h"
 #include "train/metrics.h"
+#include "train/tensorboard.h"
 
 namespace zaya {
 
@@ -26,7 +28,8 @@ std::vector<std::string> foreign_names(const RunFolder& folder) {
   for (const std::string& name : list_directory(folder.path)) {
     const bool is_ours = name == "config.toml" || name == "metrics.jsonl" || name == "log.txt" ||
                          name == "checkpoints" || name == "tokenizer.json" ||
-                         name == "tokenizer_config.json" || is_partial(name);
+                         name == "tokenizer_config.json" || is_event_file(name) ||
+                         is_tokenizer_cache(name) || is_partial(name);
     if (!is_ours) names.push_back(name);
   }
   if (is_directory(folder.checkpoints())) {

@@ -12,6 +12,7 @@
 #include "checkpoint/reader.h"
 #include "data/shard.h"
 #include "text/tokenizer.h"
+#include "train/tensorboard.h"
 
 namespace zaya {
 
@@ -73,6 +74,11 @@ void prepare_folder(const RunFolder& folder, const TrainConfig& config, const st
     remove_all(folder.checkpoints());
     remove_all(folder.metrics());
     remove_all(folder.log());
+    if (is_directory(folder.path)) {
+      for (const std::string& name : list_directory(folder.path)) {
+        if (is_event_file(name)) remove_all(join_path(folder.path, name));
+      }
+    }
   }
   make_directories(folder.checkpoints());
   // The tokenizer travels with the run, so that its folder is a model by itself.

@@ -28,9 +28,11 @@
 #include "train/memory.h"
 #include "train/metrics.h"
 #include "train/observer.h"
+#include "train/prometheus.h"
 #include "train/start.h"
 #include "train/state.h"
 #include "train/step.h"
+#include "train/tensorboard.h"
 
 namespace zaya {
 
@@ -44,7 +46,7 @@ class Trainer {
  public:
   // Builds and checks everything; changes nothing on the disk.
   Trainer(const TrainRequest& request, const RunFolder& folder, const std::string& start,
-          ThreadPool& pool, const Backend& backend, const RunMemory& memory);
+          ThreadPool& pool, const Backend& backend, const RunMemory& memory, MetricsPage* page);
 
   // Returns the signal that stopped the run, or 0.
   int run();
@@ -72,6 +74,7 @@ class Trainer {
   ThreadPool& pool_;
   const Backend& backend_;
   const RunMemory& memory_;
+  MetricsPage* page_;  // null when nobody asked for it
   Arena run_arena_, saved_, scratch_;
   ParamSet params_;
   Model model_;
@@ -82,6 +85,7 @@ class Trainer {
   std::unique_ptr<Observer> observer_;
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<MetricsFile> metrics_file_;
+  std::unique_ptr<EventFile> event_file_;  // null when nobody asked for it
   TrainState state_;
   Index saved_step_ = -1;
   double checkpoint_seconds_ = 0;
@@ -89,7 +93,8 @@ class Trainer {
 };
 
 Trainer::Trainer(const TrainRequest& request, const RunFolder& folder, const std::string& start,
-                 ThreadPool& pool, const Backend& backend, const RunMemory& memory)
+                 ThreadPool& pool, const Backend& backend, const RunMemory& memory,
+                 MetricsPage* page)
     : request_(request),
       config_(request.config),
       folder_(folder),
@@ -97,6 +102,7 @@ Trainer::Trainer(const TrainRequest& request, const RunFolder& folder, const std
       pool_(pool),
       backend_(backend),
       memory_(memory),
+      page_(page),
       run_arena_("run", memory.run_bytes),
       saved_("activations", memory.saved_bytes),
       scratch_("scratch", memory.scratch_bytes),
@@ -133,6 +139,9 @@ void Trainer::open_folder() {
       folder_.checkpoints(),
       Retention{config_.checkpoint.keep, config_.checkpoint.keep_every_steps}, pool_);
   metrics_file_ = std::make_unique<MetricsFile>(folder_.metrics(), state_.step);
+  if (config_.metrics.tensorboard) {
+    event_file_ = std::make_unique<EventFile>(folder_.path, state_.step);
+  }
 }
 
 void Trainer::start_from_scratch() {
@@ -291,6 +300,8 @@ bool Trainer::do_step() {
   advance_phase();
   observe(m);
   metrics_file_->write(m);
+  if (event_file_) event_file_->write(m);
+  if (page_ != nullptr) page_->show(m);
   if (m.is_skipped && state_.skipped_in_a_row >= config_.run.max_skipped_steps) {
     throw Error{ErrorKind::numerics,
                 fmt::format("step {}: {} steps in a row were not finite; the last good checkpoint "
@@ -345,10 +356,11 @@ int train(const TrainRequest& request) {
   const std::string start = find_start(folder, request.resume, config.run.overwrite);
   const RunMemory memory = forecast_run(config);
   check_fits(memory);
+  const std::unique_ptr<MetricsPage> page = MetricsPage::open(config.metrics);
   ThreadPool pool(thread_count(config.run.threads));
   const Backend backend = make_cpu_backend(numerics_of(config), pool,
                                            parse_instruction_set(config.run.instruction_set));
-  Trainer trainer(request, folder, start, pool, backend, memory);
+  Trainer trainer(request, folder, start, pool, backend, memory, page.get());
   return trainer.run();
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole runs of the binary under kills, signals, full disks and wrong uses.
 
-usage: run_tests.py --binary ZAYA GROUP     (kills bits signals faults refusals state)
+usage: run_tests.py --binary ZAYA GROUP     (kills bits signals faults refusals state logs)
 """
 import hashlib
 import os
@@ -10,9 +10,13 @@ import random
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Bench  # noqa: E402
@@ -290,6 +294,107 @@ def test_refusals(binary):
         bench.train("run", "run.overwrite=true", "run.stop_after_steps=2",
                     flags=("--resume", "never"))
         assert len(bench.check_metrics("run")) == 2
+
+
+def event_points(path):
+    """(steps with scalars, step of a restart or None) of a TensorBoard event file"""
+    steps, restart = [], None
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        record = data[at + 12:at + 12 + length]
+        assert len(data) >= at + 16 + length, "a torn record"
+        at += 16 + length
+        step, place = 0, 9  # behind the time
+        if record[place] == 0x10:
+            place, shift, more = place + 1, 0, True
+            while more:
+                step |= (record[place] & 0x7F) << shift
+                more = record[place] >= 0x80
+                place, shift = place + 1, shift + 7
+        if record[place] == 0x2A:
+            steps.append(step)
+        elif record[place] == 0x3A:
+            restart = step
+    return steps, restart
+
+
+def event_files(folder):
+    return sorted(name for name in os.listdir(folder) if name.startswith("events.out.tfevents."))
+
+
+def fetch(port, path="/metrics"):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def test_logs(binary):
+    """Logs that others read leave a run as it is, and say what metrics.jsonl says."""
+    with Bench(binary) as bench:
+        bench.train("plain")
+        want = bench.digest("plain")
+        # Killed after step 11, the run continues from step 8: what is said twice counts once.
+        bench.train("events", "metrics.tensorboard=true", "run.fault_point=train.step=kill@11",
+                    expect=137)
+        bench.train("events", "metrics.tensorboard=true")
+        assert bench.digest("events") == want
+        files = event_files(bench.path("events"))
+        assert len(files) == 2, files
+        first, restart = event_points(bench.path("events", files[0]))
+        assert first == list(range(1, 11)) and restart is None, (first, restart)
+        second, restart = event_points(bench.path("events", files[1]))
+        assert restart == second[0] and second[0] in (5, 9), (second, restart)
+        assert second[-1] == bench.metrics("events")[-1]["step"]
+        # A full disk ends the events with one line and nothing else.
+        text = bench.train("full", "metrics.tensorboard=true",
+                           "run.fault_point=tensorboard.write=enospc@3")
+        assert text.count("goes on without TensorBoard events") == 1, text
+        assert bench.digest("full") == want
+        bench.train("full", "run.overwrite=true", "run.stop_after_steps=2",
+                    flags=("--resume", "never"))
+        assert event_files(bench.path("full")) == []
+        # A port that is in use is refused before anything happens.
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            text = bench.train("taken", flags=("--metrics-port", str(port)), expect=2)
+            assert "Address already in use" in text and len(text.splitlines()) == 1, text
+            assert not os.path.exists(bench.path("taken"))
+        # Figures while it runs; clients change nothing, and a silent one does not hold the end up.
+        process = subprocess.Popen(
+            bench.command("served", "run.fault_point=train.step=sleep:200",
+                          flags=("--metrics-port", "0")),
+            stderr=subprocess.PIPE, text=True)
+        port = None
+        for line in process.stderr:
+            match = re.search(r"metrics at http://127\.0\.0\.1:(\d+)/metrics", line)
+            port = port or (match and int(match[1]))
+            if line.startswith("step 2 "):
+                break
+        assert port, "no port was logged"
+        kind, text = fetch(port)
+        assert kind == "text/plain; version=0.0.4; charset=utf-8", kind
+        figures = dict(line.split() for line in text.splitlines() if not line.startswith("#"))
+        assert float(figures["zaya_steps_total"]) >= 1, text
+        assert 0 < float(figures["zaya_loss"]) < 20, text
+        try:
+            fetch(port, "/other")
+            raise AssertionError("another path was served")
+        except urllib.error.HTTPError as error:
+            assert error.code == 404, error
+        with socket.create_connection(("127.0.0.1", port)) as silent:
+            silent.sendall(b"GET /met")
+            process.send_signal(signal.SIGTERM)
+            sent = time.time()
+            stderr = process.communicate(timeout=30)[1]
+            took = time.time() - sent
+        assert process.returncode == 143, f"exit {process.returncode}: {stderr}"
+        assert took < 10, f"{took:.1f} s after the signal"
+        bench.train("served", "metrics.port=0")
+        assert bench.digest("served") == want
 
 
 def main():
