@@ -191,8 +191,9 @@ TEST_CASE("files of one set agree on their tokenizer, also when none is named") 
   const std::string a = write_shard(folder / "a", {{1, 2}}, "digest");
   const std::string b = write_shard(folder / "b", {{1, 2}}, "other");
   CHECK(ShardSet(std::vector<std::string>{a, a}, 64, "").all().size() == 2);
-  const std::string message =
-      failure_of([&] { const ShardSet set(std::vector<std::string>{a, b}, 64, ""); });
+  const std::string message = failure_of([&] {
+    const ShardSet set(std::vector<std::string>{a, b}, 64, "");
+  });
   CHECK(message.find("another tokenizer (other, not digest)") != std::string::npos);
 }
 

@@ -107,7 +107,7 @@ struct WordCounter::State {
 };
 
 void WordCounter::State::count_chunk(std::string_view text, Worker& worker) const {
-  std::size_t gap = 0;
+  [[maybe_unused]] std::size_t gap = 0;
   MatchIterator matches(pattern, text, worker.regex);
   while (const std::optional<Match> match = matches.next()) {
     ZAYA_DCHECK(match->begin == gap);

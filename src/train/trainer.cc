@@ -279,10 +279,15 @@ bool Trainer::do_step() {
       micro_batches(phase), [&]() -> const MicroBatch& { return feed_.next(); });
   if (result.is_abandoned) return false;
   StepMetrics m;
-  m.is_skipped = !apply(result, m);
+  const bool has_targets = result.num_targets > 0;
+  m.is_skipped = has_targets && !apply(result, m);
   ++state_.step;
   state_.phase_samples += phase.batch_tokens / phase.sequence_length;
-  if (m.is_skipped) {
+  if (!has_targets) {
+    m.loss = m.grad_norm = NAN;
+    log_warning(fmt::format("step {}: none of its positions has a target; nothing was updated",
+                            state_.step));
+  } else if (m.is_skipped) {
     state_.skipped_tokens += result.num_targets;
     ++state_.skipped_in_a_row;
     log_warning(fmt::format(

@@ -4,7 +4,7 @@
 
 usage: known_failures.py --binary ZAYA GROUP
 
-Groups: loss evaluation observation epochs saving retention skips clock stopping refusals sizes
+Groups: loss evaluation observation epochs saving retention skips targets clock stopping refusals sizes
 options.
 tests/cases_covered.md says which case is tried where.
 """
@@ -251,6 +251,30 @@ def test_skips(binary):
         assert [row["is_skipped"] for row in rows] == 2 * [False] + 3 * [True] + 3 * [False]
         assert rows[4]["tokens"] == rows[1]["tokens"] and rows[4]["learning_rate"] > 0
         assert rows[7]["tokens"] + rows[7]["skipped_tokens"] == sum(r["batch_tokens"] for r in rows)
+
+
+def test_targets(binary):
+    """A step without any target has no loss and moves nothing."""
+    with Bench(binary) as bench:
+        with open(bench.path("short.jsonl"), "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({"text": "a"}) + "\n" for _ in range(400))
+            file.write(json.dumps({"text": "the river runs to sea " * 8}) + "\n")
+        bench.must(["prepare", "--input", bench.path("short.jsonl"), "--no-append-eod", "--tokenizer",
+                    bench.path("tokenizer.json"), "--output", bench.path("short")])
+        bench.train("run", f'data.train=["{bench.path("short")}"]', "phase.0.batch_tokens=32",
+                    "phase.0.micro_batch_tokens=32", "run.stop_after_steps=24",
+                    "checkpoint.every_steps=1", "checkpoint.keep=100",
+                    "metrics.sample_every_steps=0")
+        rows = bench.check_metrics("run")
+        idle = [row for row in rows if row["batch_tokens"] == 0]
+        assert 0 < len(idle) < len(rows), [row["batch_tokens"] for row in rows]
+        digests = [bench.must(["checkpoint", "digest", "--weights",
+                               bench.path("run", "checkpoints", f"step-{step:08}")])
+                   for step in range(len(rows) + 1)]
+        for row in rows:
+            is_idle = row["batch_tokens"] == 0
+            assert (row["loss"] is None) == is_idle and not row["is_skipped"], row
+            assert (digests[row["step"]] == digests[row["step"] - 1]) == is_idle, row
 
 
 def test_clock(binary):

@@ -146,6 +146,17 @@ ZAYA_INLINE void write_square(const SymmetricTile& t, const float* sums, Index r
     store(square[i], value);
   }
   const bool crosses = t.is_diagonal && r == c;
+  if (!crosses && rows == kBlock && columns == kBlock) {
+    Element turned[kBlock][kBlock];
+    for (Index i = 0; i < kBlock; ++i) {
+      for (Index j = 0; j < kBlock; ++j) turned[j][i] = square[i][j];
+    }
+    for (Index i = 0; i < kBlock; ++i) {
+      __builtin_memcpy(y + (r + i) * t.ldy + c, square[i], sizeof square[i]);
+      __builtin_memcpy(mirror + (c + i) * t.ldy + r, turned[i], sizeof turned[i]);
+    }
+    return;
+  }
   for (Index i = 0; i < rows; ++i) {
     for (Index j = crosses ? i : 0; j < columns; ++j) {
       y[(r + i) * t.ldy + c + j] = square[i][j];
