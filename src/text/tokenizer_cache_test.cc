@@ -119,7 +119,7 @@ TEST_CASE("tables that lie behind a right checksum are refused or harmless") {
   const std::string tables = cache_of(with_merges()).substr(kHeadBytes);
   std::string changed = tables;
   int num_refused = 0;
-  for (std::size_t at = 0; at < tables.size(); ++at) {
+  for (std::size_t at = 0; at < tables.size(); at += 11) {
     changed[at] = static_cast<char>(tables[at] ^ 1 << at % 8);
     try {
       const auto model =
@@ -134,7 +134,7 @@ TEST_CASE("tables that lie behind a right checksum are refused or harmless") {
     }
     changed[at] = tables[at];
   }
-  CHECK(num_refused > 1000);
+  CHECK(num_refused > 300);
 }
 
 TEST_CASE("large files are loaded through a cache beside them, small ones are not") {
