@@ -136,20 +136,24 @@ TEST_CASE("requests of every bad kind leave a server that answers the next one")
   CHECK(is_answer(ask(server.port(), get + "\r\n"), "200", "a 1\n"));
 }
 
-TEST_CASE("clients that say nothing hold up neither others nor the end") {
-  std::optional<PageServer> server(std::in_place, page());
-  server->set_text("a 1\n");
-  std::vector<std::unique_ptr<Client>> silent;
-  for (int i = 0; i < 2; ++i) {
-    silent.push_back(std::make_unique<Client>(server->port()));
-    silent.back()->send("GET /met");
+TEST_SUITE("slow") {
+  TEST_CASE("clients that say nothing hold up neither others nor the end") {
+    std::optional<PageServer> server(std::in_place, page());
+    server->set_text("a 1\n");
+    std::vector<std::unique_ptr<Client>> silent;
+    for (int i = 0; i < 2; ++i) {
+      silent.push_back(std::make_unique<Client>(server->port()));
+      silent.back()->send("GET /met");
+    }
+    CHECK(is_answer(ask(server->port(), "GET /metrics HTTP/1.1\r\n\r\n"), "200", "a 1\n"));
+    // As many as find room: further ones would wait for the system to accept them.
+    for (int i = 0; i < 8; ++i) silent.push_back(std::make_unique<Client>(server->port()));
+    const double began = monotonic_seconds();
+    server.reset();
+    CHECK(monotonic_seconds() - began < 5);
   }
-  CHECK(is_answer(ask(server->port(), "GET /metrics HTTP/1.1\r\n\r\n"), "200", "a 1\n"));
-  for (int i = 0; i < 30; ++i) silent.push_back(std::make_unique<Client>(server->port()));
-  const double began = monotonic_seconds();
-  server.reset();
-  CHECK(monotonic_seconds() - began < 5);
-}
+
+}  // TEST_SUITE
 
 TEST_CASE("the server's threads take no signals") {
   PageServer server(page());

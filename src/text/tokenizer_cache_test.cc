@@ -119,24 +119,22 @@ TEST_CASE("tables that lie behind a right checksum are refused or harmless") {
   const std::string tables = cache_of(with_merges()).substr(kHeadBytes);
   std::string changed = tables;
   int num_refused = 0;
-  for (std::size_t at = 0; at < tables.size(); ++at) {
-    for (const int flip : {0x01, 0x80, 0xFF}) {
-      changed[at] = static_cast<char>(tables[at] ^ flip);
-      try {
-        const auto model =
-            decode_tokenizer_cache(seal_tokenizer_cache(changed, kSource), kSource, "t");
-        BpeScratch scratch;
-        std::vector<TokenId> ids;
-        model->bpe->encode("then in the Ab inn", scratch, ids);
-        for (const TokenId id : ids) CHECK(model->content(id).has_value());
-        CHECK_FALSE(model->vocabulary.find("no such token").has_value());
-      } catch (const Error&) {
-        ++num_refused;
-      }
-      changed[at] = tables[at];
+  for (std::size_t at = 0; at < tables.size(); at += 11) {
+    changed[at] = static_cast<char>(tables[at] ^ 1 << at % 8);
+    try {
+      const auto model =
+          decode_tokenizer_cache(seal_tokenizer_cache(changed, kSource), kSource, "t");
+      BpeScratch scratch;
+      std::vector<TokenId> ids;
+      model->bpe->encode("then in the Ab inn", scratch, ids);
+      for (const TokenId id : ids) CHECK(model->content(id).has_value());
+      CHECK_FALSE(model->vocabulary.find("no such token").has_value());
+    } catch (const Error&) {
+      ++num_refused;
     }
+    changed[at] = tables[at];
   }
-  CHECK(num_refused > 1000);
+  CHECK(num_refused > 300);
 }
 
 TEST_CASE("large files are loaded through a cache beside them, small ones are not") {

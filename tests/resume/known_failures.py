@@ -4,8 +4,8 @@
 
 usage: known_failures.py --binary ZAYA GROUP
 
-Groups: loss evaluation observation epochs saving retention skips targets clock stopping refusals sizes
-options.
+Groups: loss evaluation observation epochs saving retention skips targets clock stopping refusals
+sizes options.
 tests/cases_covered.md says which case is tried where.
 """
 import itertools
@@ -259,8 +259,8 @@ def test_targets(binary):
         with open(bench.path("short.jsonl"), "w", encoding="utf-8") as file:
             file.writelines(json.dumps({"text": "a"}) + "\n" for _ in range(400))
             file.write(json.dumps({"text": "the river runs to sea " * 8}) + "\n")
-        bench.must(["prepare", "--input", bench.path("short.jsonl"), "--no-append-eod", "--tokenizer",
-                    bench.path("tokenizer.json"), "--output", bench.path("short")])
+        bench.must(["prepare", "--input", bench.path("short.jsonl"), "--no-append-eod",
+                    "--tokenizer", bench.path("tokenizer.json"), "--output", bench.path("short")])
         bench.train("run", f'data.train=["{bench.path("short")}"]', "phase.0.batch_tokens=32",
                     "phase.0.micro_batch_tokens=32", "run.stop_after_steps=24",
                     "checkpoint.every_steps=1", "checkpoint.keep=100",
