@@ -180,17 +180,10 @@ void check_model_config(const ModelConfig& c, std::string_view where) {
   require(c.layer_types.empty() || static_cast<Index>(c.layer_types.size()) == c.num_hidden_layers,
           fmt::format("layer_types has {} entries for {} layers", c.layer_types.size(),
                       c.num_hidden_layers));
-  // Sizes and byte counts stay within 64 bits, with room for sums of them.
-  const auto product = [](Index a, Index b) {
-    return static_cast<double>(a) * static_cast<double>(b);
-  };
-  const double most = std::max(
-      {product(c.vocab_size, c.hidden_size),
-       product(c.num_experts, c.hidden_size) * static_cast<double>(c.moe_intermediate_size),
-       product(c.conv_channels(), c.hidden_size), product(c.conv_channels(), c.head_dim)});
-  require(most * static_cast<double>(c.num_hidden_layers) < 1e15,
-          fmt::format("a tensor of {:.3g} elements in {} blocks is more than any machine holds",
-                      most, c.num_hidden_layers));
+  const double parameters = estimated_parameters(c);
+  require(parameters <= kMaxParameters,
+          fmt::format("the sizes give {:.1e} parameters, which is more than any machine holds",
+                      parameters));
   for (Index i = 0; i < c.num_hidden_layers; ++i) {
     require(c.rotary_channels(i) % 2 == 0 && c.rotary_channels(i) <= c.head_dim,
             fmt::format("head_dim {} and the rotary factor give {} rotary channels; the number "
@@ -203,10 +196,6 @@ void check_model_config(const ModelConfig& c, std::string_view where) {
     require(id < c.vocab_size,
             fmt::format("token id {} lies outside the vocabulary of {}", id, c.vocab_size));
   }
-  const double parameters = estimated_parameters(c);
-  require(parameters <= kMaxParameters,
-          fmt::format("the sizes give {:.1e} parameters, at most {:.0e} are possible", parameters,
-                      kMaxParameters));
 }
 
 }  // namespace zaya
