@@ -43,7 +43,7 @@ class ProductYardstick {
   Tensor x_, w_, y_;
 };
 
-// Copies memory that no cache holds, in large blocks on all threads.
+// Copies memory that no cache holds on all threads.
 class CopyYardstick {
  public:
   explicit CopyYardstick(ThreadPool& pool);
