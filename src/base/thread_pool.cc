@@ -24,21 +24,48 @@ namespace {
 thread_local const void* t_pool = nullptr;
 thread_local int t_worker = 0;
 
+// Some 40 microseconds.
+constexpr int kSpins = 2000;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
 }  // namespace
 
 struct ThreadPool::State {
   using Body = FunctionRef<void(Index, int)>;
 
-  std::mutex mutex;  // guards generation, body, num_tasks, busy, stop, error
-  std::condition_variable wake, done;
-  std::uint64_t generation = 0;
+  // Written by run() before a generation begins, read by its workers.
   const Body* body = nullptr;
   Index num_tasks = 0;
   std::atomic<Index> next{0};
-  int busy = 0;
-  bool stop = false;
+  // Changes under the mutex, so that nobody falls asleep over it; read without by who spins.
+  std::atomic<std::uint64_t> generation{0};
+  std::atomic<bool> stop{false};
+  std::atomic<int> busy{0};  // workers that have not finished the generation
+  int num_spins = 0;
+
+  std::mutex mutex;  // guards num_sleeping, error
+  std::condition_variable wake, done;
+  int num_sleeping = 0;
   std::exception_ptr error;
   std::vector<std::thread> threads;
+
+  // Looks for a moment whether `holds` comes true: kernels follow each other within microseconds,
+  // and waking a thread takes longer than many of them.
+  template <class Condition>
+  bool spin(Condition holds) const {
+    for (int i = 0; i < num_spins; ++i) {
+      if (holds()) return true;
+      pause();
+    }
+    return holds();
+  }
 
   void drain(const Body& work, Index tasks, int worker) {
     for (Index task = next.fetch_add(1); task < tasks; task = next.fetch_add(1)) {
@@ -52,27 +79,55 @@ struct ThreadPool::State {
     }
   }
 
+  void wait_for_work(std::uint64_t seen) {
+    const auto has_work = [&] { return generation.load() != seen || stop.load(); };
+    if (spin(has_work)) return;
+    std::unique_lock lock(mutex);
+    ++num_sleeping;
+    wake.wait(lock, has_work);
+    --num_sleeping;
+  }
+
   void serve(int worker) {
     t_pool = this;
     t_worker = worker;
     std::uint64_t seen = 0;
-    std::unique_lock lock(mutex);
     while (true) {
-      wake.wait(lock, [&] { return stop || generation != seen; });
-      if (stop) return;
-      seen = generation;
-      const Body* work = body;
-      const Index tasks = num_tasks;
-      lock.unlock();
-      drain(*work, tasks, worker);
-      lock.lock();
-      if (--busy == 0) done.notify_one();
+      wait_for_work(seen);
+      if (stop.load()) return;
+      seen = generation.load();
+      drain(*body, num_tasks, worker);
+      if (busy.fetch_sub(1) == 1) {
+        // With the lock: the caller is either before its last look or asleep.
+        const std::lock_guard lock(mutex);
+        done.notify_one();
+      }
     }
+  }
+
+  void begin(const Body& work, Index tasks) {
+    const std::lock_guard lock(mutex);
+    body = &work;
+    num_tasks = tasks;
+    next.store(0);
+    busy.store(static_cast<int>(threads.size()));
+    error = nullptr;
+    generation.fetch_add(1);
+    if (num_sleeping > 0) wake.notify_all();
+  }
+
+  void wait_for_workers() {
+    const auto is_done = [&] { return busy.load() == 0; };
+    if (spin(is_done)) return;
+    std::unique_lock lock(mutex);
+    done.wait(lock, is_done);
   }
 };
 
 ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
   ZAYA_CHECK(num_threads >= 1);
+  // With more threads than processors who spins would only keep others from working.
+  if (num_threads <= usable_threads()) state_->num_spins = kSpins;
   for (int i = 1; i < num_threads; ++i) {
     state_->threads.emplace_back([this, i] { state_->serve(i); });
   }
@@ -81,7 +136,7 @@ ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
 ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(state_->mutex);
-    state_->stop = true;
+    state_->stop.store(true);
   }
   state_->wake.notify_all();
   for (std::thread& thread : state_->threads) thread.join();
@@ -97,16 +152,7 @@ void ThreadPool::run(Index num_tasks, FunctionRef<void(Index, int)> body) {
     for (Index task = 0; task < num_tasks; ++task) body(task, worker);
     return;
   }
-  {
-    std::lock_guard lock(s.mutex);
-    s.body = &body;
-    s.num_tasks = num_tasks;
-    s.next.store(0);
-    s.busy = static_cast<int>(s.threads.size());
-    s.error = nullptr;
-    ++s.generation;
-  }
-  s.wake.notify_all();
+  s.begin(body, num_tasks);
   // The caller is worker 0 while it drains, so that nested calls stay serial.
   const void* outer_pool = t_pool;
   const int outer_worker = t_worker;
@@ -115,8 +161,7 @@ void ThreadPool::run(Index num_tasks, FunctionRef<void(Index, int)> body) {
   s.drain(body, num_tasks, 0);
   t_pool = outer_pool;
   t_worker = outer_worker;
-  std::unique_lock lock(s.mutex);
-  s.done.wait(lock, [&] { return s.busy == 0; });
+  s.wait_for_workers();
   if (s.error) std::rethrow_exception(s.error);
 }
 

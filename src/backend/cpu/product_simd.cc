@@ -39,7 +39,11 @@ ZAYA_INLINE void few_rows_block(const float* x, Index ldx, const Element* w, Ind
   Index c = 0;
   for (; c + kLanes <= k; c += kLanes) {
     f32x16 columns[Columns];
-    for (int o = 0; o < Columns; ++o) columns[o] = load(w + o * ldw + c);
+    for (int o = 0; o < Columns; ++o) {
+      columns[o] = load(w + o * ldw + c);
+      // Rows are too short for the processor to see the next ones coming.
+      if (Rows == 1) __builtin_prefetch(w + (o + Columns) * ldw + c);
+    }
     for (int i = 0; i < Rows; ++i) {
       const f32x16 row = load(x + i * ldx + c);
       for (int o = 0; o < Columns; ++o) sums[i][o] += row * columns[o];
