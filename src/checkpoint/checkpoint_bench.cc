@@ -99,9 +99,12 @@ void CheckpointBench::copy_state() {
 void CheckpointBench::load(const std::string& path) {
   const CheckpointReader reader(path);
   reader.drop_cache();
+  std::vector<CheckpointReader::Target> targets;
   for (const NamedTensor& named : state_.tensors) {
-    reader.read(named.name, Tensor(into_.data(), DType::f32, named.tensor.shape()));
+    const Index begin = static_cast<Index>(targets.size()) * kTensorBytes;
+    targets.push_back({named.name, Tensor(into_.data() + begin, DType::f32, named.tensor.shape())});
   }
+  reader.read_all(targets, pool_);
 }
 
 void CheckpointBench::round(Index step) {

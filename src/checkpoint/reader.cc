@@ -186,6 +186,13 @@ void CheckpointReader::read(std::string_view name, Tensor out) const {
   read_rows(name, 0, out);
 }
 
+void CheckpointReader::read_all(std::span<const Target> targets, ThreadPool& pool) const {
+  pool.run(static_cast<Index>(targets.size()), [&](Index i, int) {
+    const Target& target = targets[static_cast<std::size_t>(i)];
+    read(target.name, target.out);
+  });
+}
+
 void CheckpointReader::read_rows(std::string_view name, Index begin, Tensor out) const {
   const IndexTensor& tensor = wanted(name, out, true);
   ZAYA_CHECK(out.is_contiguous(), tensor.spec.name);

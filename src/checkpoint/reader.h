@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,12 @@ class CheckpointReader {
   void verify(ThreadPool* pool = nullptr, const ReadObserver& observer = {}) const;
   // Fills `out`, whose dtype and shape must be those of the tensor, and compares the checksums.
   void read(std::string_view name, Tensor out) const;
+  // read() for many tensors, shared out among the threads of the pool.
+  struct Target {
+    std::string name;
+    Tensor out;
+  };
+  void read_all(std::span<const Target> targets, ThreadPool& pool) const;
   // Fills `out` with the rows [begin, begin + out.dim(0)) of the tensor's first dim. Checksums are
   // compared for slices that are read as a whole.
   void read_rows(std::string_view name, Index begin, Tensor out) const;

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/stream_copy.h"
 #include "checkpoint/header_scanner.h"
 #include "checkpoint/storage_type.h"
 
@@ -81,6 +82,24 @@ std::string describe_not_finite(const NamedTensor& named, const Part& part) {
                      first_element(tensor, part) + i, describe(tensor));
 }
 
+// Are there values that are not finite? Copies them all unless `to` is null, block by block, while
+// they are in the cache.
+bool look_and_copy(DType dtype, const std::byte* data, Index count, std::byte* to) {
+  constexpr Index kBlockElements = 4096;
+  const Index element_bytes = size_of(dtype);
+  bool is_bad = false;
+  for (Index begin = 0; begin < count; begin += kBlockElements) {
+    const Index elements = std::min(kBlockElements, count - begin);
+    const std::byte* block = data + begin * element_bytes;
+    is_bad = has_not_finite(dtype, block, elements) || is_bad;
+    if (to != nullptr) {
+      copy_past_caches(to + begin * element_bytes, block,
+                       static_cast<std::size_t>(elements * element_bytes));
+    }
+  }
+  return is_bad;
+}
+
 // Scans all parts and, when there are targets (one per tensor), copies them.
 std::optional<std::string> pass_over(std::span<const NamedTensor> tensors,
                                      std::span<std::byte* const> targets, ThreadPool* pool) {
@@ -93,11 +112,10 @@ std::optional<std::string> pass_over(std::span<const NamedTensor> tensors,
     const ConstTensor& tensor = tensors[part.tensor].tensor;
     const std::byte* data = address(tensor, part);
     const Index element_bytes = size_of(tensor.dtype());
-    if (!targets.empty()) {
-      std::memcpy(targets[part.tensor] + first_element(tensor, part) * element_bytes, data,
-                  static_cast<std::size_t>(part.count * element_bytes));
-    }
-    if (!has_not_finite(tensor.dtype(), data, part.count)) return;
+    std::byte* to = targets.empty()
+                        ? nullptr
+                        : targets[part.tensor] + first_element(tensor, part) * element_bytes;
+    if (!look_and_copy(tensor.dtype(), data, part.count, to)) return;
     Index known = first_bad.load();
     while (task < known && !first_bad.compare_exchange_weak(known, task)) {
     }

@@ -179,11 +179,13 @@ void Trainer::load(const std::string& start) {
   } else if (trained_on != feed_.fingerprint()) {
     log_warning("accepted: data.train is not the data that this run was trained on");
   }
+  std::vector<CheckpointReader::Target> targets;
   for (const NamedTensor& state : state_tensors()) {
     // Every state tensor is a window on memory of this object.
     const ConstTensor& t = state.tensor;
-    reader.read(state.name, Tensor(const_cast<std::byte*>(t.data()), t.dtype(), t.shape()));
+    targets.push_back({state.name, Tensor(const_cast<std::byte*>(t.data()), t.dtype(), t.shape())});
   }
+  reader.read_all(targets, pool_);
   params_.refresh_copies(backend_);
   state_ = TrainState::from_json(saved.at("train"));
   saved_step_ = state_.step;
