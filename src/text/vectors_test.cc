@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -242,24 +243,23 @@ TEST_CASE("a long line without spaces takes time in proportion in the makers' to
     CAPTURE(name);
     for (const std::string& text : {line, std::string(line.size(), 'a')}) {
       Encoder encoder(*tokenizer);
-      // The best of a few tries: other programs run on this machine too.
-      double ratio = 1e9;
-      for (int i = 0; i < 3 && ratio > 16; ++i) {
-        double seconds[2];
+      // The best of a few tries of each: other programs run on this machine too.
+      double seconds[2] = {1e9, 1e9};
+      for (int i = 0; i < 3; ++i) {
         for (const std::size_t part : {0, 1}) {
           const std::string_view piece =
               std::string_view(text).substr(0, text.size() / (part == 0 ? 8 : 1));
           const auto start = std::chrono::steady_clock::now();
           std::vector<TokenId> ids;
           encoder.encode(piece, {}, ids);
-          seconds[part] =
-              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+          const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+          seconds[part] = std::min(seconds[part], taken.count());
           if (part == 1) CHECK(tokenizer->decode(ids) == piece);
         }
-        ratio = seconds[1] / seconds[0];
       }
-      // Eight times the text: n log n gives some 9, n^2 gives 64.
-      CHECK(ratio < 20);
+      // Eight times the text: n log n gives some 9, up to 25 where caches end in between; n^2
+      // gives 64.
+      CHECK(seconds[1] / seconds[0] < 40);
     }
   }
 }
