@@ -64,19 +64,26 @@ void add_tokens(Output& out, const std::vector<std::int64_t>& tokens) {
   for (std::size_t i = 0; i < tokens.size(); ++i) out.add("{}{}", i == 0 ? "" : ", ", tokens[i]);
 }
 
-void dump_json(const Shard& shard, Index num_documents) {
+// Documents [first, end) of a shard; the JSON form counts sequences from the first of these.
+struct DocumentRange {
+  Index first = 0, end = 0;
+};
+
+void dump_json(const Shard& shard, DocumentRange range) {
   const TokenIndex& index = shard.index();
-  const Index num_sequences = index.document_begin(num_documents);
+  const Index first = index.document_begin(range.first);
   Output out;
   out.add("{{\"dtype\": \"{}\", \"sequence_lengths\": [", name_of(index.type()));
-  for (Index s = 0; s < num_sequences; ++s) out.add("{}{}", s == 0 ? "" : ", ", index.length(s));
+  for (Index s = first; s < index.document_begin(range.end); ++s) {
+    out.add("{}{}", s == first ? "" : ", ", index.length(s));
+  }
   out.add("], \"document_indices\": [");
-  for (Index d = 0; d <= num_documents; ++d) {
-    out.add("{}{}", d == 0 ? "" : ", ", index.document_begin(d));
+  for (Index d = range.first; d <= range.end; ++d) {
+    out.add("{}{}", d == range.first ? "" : ", ", index.document_begin(d) - first);
   }
   out.add("], \"documents\": [");
-  for (Index d = 0; d < num_documents; ++d) {
-    out.add("{}", d == 0 ? "[" : ", [");
+  for (Index d = range.first; d < range.end; ++d) {
+    out.add("{}", d == range.first ? "[" : ", [");
     for (Index s = index.document_begin(d); s < index.document_begin(d + 1); ++s) {
       out.add("{}", s == index.document_begin(d) ? "[" : ", [");
       add_tokens(out, tokens_of(shard, s, index.length(s)));
@@ -87,10 +94,10 @@ void dump_json(const Shard& shard, Index num_documents) {
   out.add("]}}\n");
 }
 
-void dump_text(const Shard& shard, Index num_documents) {
+void dump_text(const Shard& shard, DocumentRange range) {
   const TokenIndex& index = shard.index();
   Output out;
-  for (Index d = 0; d < num_documents; ++d) {
+  for (Index d = range.first; d < range.end; ++d) {
     if (index.document_begin(d) == index.document_begin(d + 1)) out.add("document {}: empty\n", d);
     for (Index s = index.document_begin(d); s < index.document_begin(d + 1); ++s) {
       out.add("document {} sequence {}: ", d, s);
@@ -103,18 +110,23 @@ void dump_text(const Shard& shard, Index num_documents) {
 int dump(Arguments arguments) {
   std::string prefix;
   bool as_json = false;
-  Index limit = 0;
+  Index first = 0, limit = 0;
   Command command("dataset dump", "Prints the tokens of a token file.",
                   "zaya dataset dump tokens/train --documents 2 --json");
   command.positional("PREFIX", prefix, "What stands before .bin and .idx.");
-  command.option("--documents", limit, "Only so many documents, the first ones; 0: all.");
+  command.option("--first", first, "Number of the first document to print, from 0.");
+  command.option("--documents", limit, "Only so many documents; 0: all.");
   command.flag("--json", as_json,
                "Prints one JSON object: dtype, sequence_lengths, document_indices, documents.");
   if (!command.parse(arguments)) return 0;
   const Shard shard(prefix);
   const Index all = shard.index().num_documents();
-  const Index num_documents = limit > 0 ? std::min(limit, all) : all;
-  as_json ? dump_json(shard, num_documents) : dump_text(shard, num_documents);
+  if (first < 0 || first > all || limit < 0) {
+    throw Error{ErrorKind::usage, fmt::format("--first {} --documents {}: {} has documents 0 to {}",
+                                              first, limit, prefix, all - 1)};
+  }
+  const DocumentRange range{first, limit > 0 ? std::min(first + std::min(limit, all), all) : all};
+  as_json ? dump_json(shard, range) : dump_text(shard, range);
   return 0;
 }
 

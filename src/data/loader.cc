@@ -19,7 +19,7 @@ namespace zaya {
 struct SampleLoader::Row {
   std::vector<Piece> pieces;
   std::vector<std::int32_t> tokens;  // up to L + 1
-  std::vector<Index> starts;         // places in `tokens` where a document begins, 0 first
+  std::vector<Index> starts;         // places in `tokens` where a segment begins, 0 first
 };
 
 SampleLoader::SampleLoader(std::vector<const Shard*> shards, const SamplePlan& plan,
@@ -56,6 +56,24 @@ void SampleLoader::read_tokens(const Sample& sample, Row& row) const {
       row.starts.push_back(at);
     }
     at += piece.end - piece.begin;
+  }
+}
+
+// Which documents the row's inputs come from.
+void SampleLoader::name_documents(const Row& row, Index number, Batch& batch) const {
+  const TokenIndex& index = shards_[batch.samples[number].source]->index();
+  Index begin = number * batch.length;
+  const Index inputs_end = begin + static_cast<Index>(row.tokens.size()) - 1;
+  const std::size_t first = batch.documents.size();
+  for (const Piece& piece : row.pieces) {
+    const Index end = std::min(begin + piece.end - piece.begin, inputs_end);
+    const Index document = index.document_of(piece.sequence);
+    if (batch.documents.size() > first && batch.documents.back().document == document) {
+      batch.documents.back().end = end;
+    } else if (begin < end) {
+      batch.documents.push_back({number, begin, end, document});
+    }
+    begin = end;
   }
 }
 
@@ -101,12 +119,14 @@ void SampleLoader::load(Index first_sample, Index rows, Batch& batch) const {
   batch.targets.resize(count);
   batch.positions.resize(count);
   batch.segments.clear();
+  batch.documents.clear();
   batch.samples.clear();
   Row row;
   for (Index r = 0; r < rows; ++r) {
     batch.samples.push_back(plan_.at(first_sample + r));
     read_tokens(batch.samples.back(), row);
     fill_row(row, r, batch);
+    name_documents(row, r, batch);
   }
 }
 

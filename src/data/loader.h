@@ -33,6 +33,7 @@ class SampleLoader {
  private:
   struct Row;
   void fill_row(const Row& row, Index number, Batch& batch) const;
+  void name_documents(const Row& row, Index number, Batch& batch) const;
   void read_tokens(const Sample& sample, Row& row) const;
 
   std::vector<const Shard*> shards_;

@@ -76,6 +76,9 @@ TEST_CASE("rows with isolated documents: targets, positions and segments end wit
   const std::vector<BatchSegment> segments = {
       {0, 0, 3, false}, {0, 3, 4, false}, {1, 4, 7, false}, {1, 7, 8, false}};
   CHECK(batch.segments == segments);
+  const std::vector<BatchDocument> documents = {
+      {0, 0, 3, 0}, {0, 3, 4, 2}, {1, 4, 7, 2}, {1, 7, 8, 3}};
+  CHECK(batch.documents == documents);
   CHECK(batch.num_targets == 6);
   CHECK(batch.num_padding == 0);
 }
@@ -86,6 +89,8 @@ TEST_CASE("rows without isolation run on over the borders of documents") {
   CHECK(batch.targets == Tokens{2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(batch.positions == Tokens{0, 1, 2, 3, 0, 1, 2, 3});
   CHECK(batch.segments == std::vector<BatchSegment>{{0, 0, 4, false}, {1, 4, 8, false}});
+  CHECK(batch.documents.size() == 4);
+  CHECK(batch.documents[2] == BatchDocument{1, 4, 7, 2});
   CHECK(batch.num_targets == 8);
 }
 
@@ -97,6 +102,7 @@ TEST_CASE("the end of a source is padded, masked and counted") {
   CHECK(batch.positions == Tokens{0, 0, 0, 1});
   const std::vector<BatchSegment> segments = {{0, 0, 1, false}, {0, 1, 2, false}, {0, 2, 4, true}};
   CHECK(batch.segments == segments);
+  CHECK(batch.documents == std::vector<BatchDocument>{{0, 0, 1, 0}, {0, 1, 2, 1}});
   CHECK(batch.num_targets == 1);
   CHECK(batch.num_padding == 2);
 }
@@ -106,6 +112,7 @@ TEST_CASE("a border between the last input and the last target leaves no target 
   const Batch batch = setup.load(0, 1);
   CHECK(batch.targets == Tokens{2, 3, 4, -1});
   CHECK(batch.segments == std::vector<BatchSegment>{{0, 0, 4, false}});
+  CHECK(batch.documents == std::vector<BatchDocument>{{0, 0, 4, 0}});
 }
 
 TEST_CASE("in one epoch each token is a target once, but for the first of each document") {

@@ -263,9 +263,8 @@ void check_usable(const Shard& shard, Index model_vocabulary, const std::string&
   }
   if (tokenizer_digest.empty()) return;
   if (!shard.info() || shard.info()->tokenizer_digest.empty()) {
-    log_info(
-        fmt::format("{}: no side file says which tokenizer made it; taken to be data.tokenizer",
-                    shard.prefix()));
+    log_info(fmt::format("{}: no side file says which tokenizer made it; taken to be the run's",
+                         shard.prefix()));
     return;
   }
   if (shard.info()->tokenizer_digest != tokenizer_digest) {

@@ -126,6 +126,11 @@ FieldList fields_of(MetricsOptions& c) {
   f.add("sample_prompt", c.sample_prompt, "Beginning of the printed sample; empty: end of text.")
       .cosmetic();
   f.add("sample_tokens", c.sample_tokens, "Length of the printed sample.").range(1, 1e6).cosmetic();
+  f.add("spike_z_score", c.spike_z_score,
+        "Warn, with the document that did most, of a loss so many deviations from what the steps "
+        "before lead to; 0: never.")
+      .range(0, 1e6)
+      .cosmetic();
   f.add("tensorboard", c.tensorboard, "Write TensorBoard event files beside metrics.jsonl.")
       .cosmetic();
   f.add("port", c.port,

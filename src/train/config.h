@@ -68,6 +68,7 @@ struct MetricsOptions {
   Index sample_every_steps = 0;
   std::string sample_prompt;
   Index sample_tokens = 64;
+  double spike_z_score = 6;
   bool tensorboard = false;
   Index port = -1;
   std::string address = "127.0.0.1";

@@ -92,7 +92,7 @@ const MicroBatch& Feed::next() {
   ZAYA_CHECK(batch != nullptr);
   state_->last =
       fmt::format("{} to {}", batch->first_sample, batch->first_sample + batch->rows - 1);
-  state_->micro = {state_->view.assign(*batch), batch->num_targets};
+  state_->micro = {state_->view.assign(*batch), batch->num_targets, batch};
   return state_->micro;
 }
 

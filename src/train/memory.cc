@@ -14,6 +14,7 @@
 #include "optim/balancing.h"
 #include "optim/optimizer.h"
 #include "train/observer.h"
+#include "train/spike.h"
 #include "train/start.h"
 #include "train/step.h"
 
@@ -98,6 +99,9 @@ RunMemory forecast_run(const TrainConfig& config) {
   const Balancing balancing(config.model, balancing_biases(model), config.optimizer, run);
   const StepGradient gradient(model, params, backend, config.parallel.lanes, false, run, saved,
                               scratch);
+  if (config.metrics.spike_z_score > 0) {
+    const SpikeWatch watch(config.metrics.spike_z_score, largest_micro_batch(config), run);
+  }
   const Backend counting = make_count_backend(numerics, memory.optimizer_work);
   const Gradients gradients(Tensor(nullptr, backend.stream(), Shape{params.flat_count()}));
   optimizer.step(counting, scratch, gradients, 1, 0, 1);

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -59,6 +60,22 @@ Json real_or_null(double x) { return std::isfinite(x) ? Json(x) : Json(); }
 Index last_metrics_step(const std::string& path) {
   if (!is_file(path)) return 0;
   return valid_prefix(read_file(path), path, INT64_MAX).step;
+}
+
+std::vector<double> last_losses(const std::string& path, Index phase, Index count) {
+  const std::string text = is_file(path) ? read_file(path) : "";
+  std::vector<double> losses;
+  std::size_t end = text.rfind('\n');
+  while (end != std::string::npos && end > 0 && static_cast<Index>(losses.size()) < count) {
+    const std::size_t before = text.rfind('\n', end - 1);
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    const Json row = Json::parse(std::string_view(text).substr(begin, end - begin), path);
+    if (row.at("phase").as_integer() != phase) break;
+    if (!row.at("loss").is_null()) losses.push_back(row.at("loss").as_real());
+    end = before;
+  }
+  std::reverse(losses.begin(), losses.end());
+  return losses;
 }
 
 MetricsFile::MetricsFile(std::string path, Index last_step) : path_(std::move(path)) {

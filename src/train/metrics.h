@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/types.h"
@@ -53,5 +54,8 @@ class MetricsFile {
 std::string to_line(const StepMetrics& metrics);
 // Step of the last whole line of a metrics file, 0 when there is none.
 Index last_metrics_step(const std::string& path);
+// Losses of the last steps of a metrics file that belong to `phase`, at most `count` of them,
+// oldest first; without steps that were skipped or had no target.
+std::vector<double> last_losses(const std::string& path, Index phase, Index count);
 
 }  // namespace zaya

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -19,7 +20,13 @@ namespace zaya {
 Numerics numerics_of(const TrainConfig& config) { return run_numerics(config.run.numerics); }
 
 std::string tokenizer_digest(const TrainConfig& config) {
-  if (config.data.tokenizer.empty()) return "";
+  if (config.data.tokenizer.empty()) {
+    for (const std::string& prefix : config.data.train) {
+      const std::optional<ShardInfo> info = read_shard_info(prefix);
+      if (info && !info->tokenizer_digest.empty()) return info->tokenizer_digest;
+    }
+    return "";
+  }
   return digest_text(Tokenizer::digest_of_file(config.data.tokenizer));
 }
 

@@ -16,7 +16,8 @@
 namespace zaya {
 
 Numerics numerics_of(const TrainConfig& config);
-// Digest of data.tokenizer as side files of token files write it; "" without a tokenizer.
+// Digest of data.tokenizer as side files of token files write it; without a tokenizer that of the
+// training files, "" when no side file says.
 std::string tokenizer_digest(const TrainConfig& config);
 // Length of held-out rows: that of the longest phase.
 Index held_out_length(const TrainConfig& config);

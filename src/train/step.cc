@@ -78,7 +78,9 @@ StepResult StepGradient::run(Index num_micro_batches, FunctionRef<const MicroBat
       pass.recomputes = recomputes_;
       pass.profile = profile_;
       pass.skip_is_identity = model_.config().skip_output == "identity";
-      result.loss_sum += model_.run(pass, 1, Tensor{}, activations_);
+      const Tensor logprobs = watch_ ? watch_->logprobs(micro.batch.num_tokens()) : Tensor{};
+      result.loss_sum += model_.run(pass, 1, logprobs, activations_);
+      if (watch_ && micro.rows != nullptr) watch_->add(*micro.rows);
       result.num_targets += micro.num_targets;
       add_loads();
     }

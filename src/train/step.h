@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "data/batch.h"
 #include "model/model.h"
 #include "parallel/reduce_tree.h"
+#include "train/spike.h"
 
 namespace zaya {
 
@@ -17,6 +19,7 @@ namespace zaya {
 struct MicroBatch {
   TokenBatch batch;
   Index num_targets = 0;
+  const Batch* rows = nullptr;  // where its tokens come from; null: not known
 };
 
 struct StepResult {
@@ -35,6 +38,8 @@ class StepGradient {
   // Asks for `num_micro_batches` (a multiple of the lanes) one by one.
   StepResult run(Index num_micro_batches, FunctionRef<const MicroBatch&()> next);
 
+  // The next steps show their log-probabilities to `watch`; null: nobody.
+  void set_watch(SpikeWatch* watch) { watch_ = watch; }
   // The next steps are charged to a profile; null: none.
   void set_profile(Profile* profile) { profile_ = profile; }
 
@@ -50,6 +55,7 @@ class StepGradient {
   const Backend& backend_;
   Index lanes_;
   bool recomputes_;
+  SpikeWatch* watch_ = nullptr;
   Profile* profile_ = nullptr;
   Model::Activations activations_;
   Arena &saved_, &scratch_;

@@ -29,6 +29,7 @@
 #include "train/metrics.h"
 #include "train/observer.h"
 #include "train/prometheus.h"
+#include "train/spike.h"
 #include "train/start.h"
 #include "train/state.h"
 #include "train/step.h"
@@ -62,6 +63,7 @@ class Trainer {
   bool do_step();
   bool apply(const StepResult& result, StepMetrics& metrics);
   void finish_metrics(const StepResult& result, double began, StepMetrics& metrics);
+  void report_spike(const StepMetrics& metrics);
   void observe(StepMetrics& metrics);
   void advance_phase();
   bool is_done() const { return state_.phase >= static_cast<Index>(config_.phases.size()); }
@@ -82,6 +84,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Balancing> balancing_;
   std::unique_ptr<StepGradient> step_gradient_;
+  std::unique_ptr<SpikeWatch> watch_;  // null when nobody asked for it
   std::unique_ptr<Observer> observer_;
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<MetricsFile> metrics_file_;
@@ -116,6 +119,11 @@ Trainer::Trainer(const TrainRequest& request, const RunFolder& folder, const std
   step_gradient_ = std::make_unique<StepGradient>(model_, params_, backend_, config_.parallel.lanes,
                                                   config_.run.recompute == "blocks", run_arena_,
                                                   saved_, scratch_);
+  if (config_.metrics.spike_z_score > 0) {
+    watch_ = std::make_unique<SpikeWatch>(config_.metrics.spike_z_score,
+                                          largest_micro_batch(config_), run_arena_);
+    step_gradient_->set_watch(watch_.get());
+  }
   observer_ = std::make_unique<Observer>(config_, model_, backend_);
   if (start.empty()) {
     start_from_scratch();
@@ -139,6 +147,9 @@ void Trainer::open_folder() {
       folder_.checkpoints(),
       Retention{config_.checkpoint.keep, config_.checkpoint.keep_every_steps}, pool_);
   metrics_file_ = std::make_unique<MetricsFile>(folder_.metrics(), state_.step);
+  if (watch_) {
+    watch_->remember(last_losses(folder_.metrics(), state_.phase, LossWindow::kLength));
+  }
   if (config_.metrics.tensorboard) {
     event_file_ = std::make_unique<EventFile>(folder_.path, state_.step);
   }
@@ -229,6 +240,7 @@ void Trainer::advance_phase() {
     ++state_.phase;
     state_.phase_tokens = state_.phase_samples = 0;
     if (!is_done()) feed_.begin(state_.phase, 0);
+    if (watch_) watch_->clear();
   }
 }
 
@@ -302,6 +314,7 @@ bool Trainer::do_step() {
     state_.tokens += result.num_targets;
     state_.phase_tokens += result.num_targets;
   }
+  report_spike(m);
   fault_point("train.step");
   finish_metrics(result, began, m);
   advance_phase();
@@ -316,6 +329,14 @@ bool Trainer::do_step() {
                             state_.step, state_.skipped_in_a_row, folder_.checkpoints())};
   }
   return true;
+}
+
+void Trainer::report_spike(const StepMetrics& m) {
+  if (!watch_) return;
+  const std::optional<LossSpike> spike = watch_->end_step(m.loss);
+  if (!spike) return;
+  log_warning(fmt::format("step {}: {}", state_.step,
+                          describe(*spike, config_.data.train[spike->part.sample.source])));
 }
 
 void Trainer::observe(StepMetrics& m) {

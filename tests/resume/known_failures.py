@@ -4,8 +4,8 @@
 
 usage: known_failures.py --binary ZAYA GROUP
 
-Groups: loss evaluation observation epochs saving retention skips targets clock stopping refusals
-sizes options.
+Groups: loss evaluation observation spikes epochs saving retention skips targets clock stopping
+refusals sizes options.
 tests/cases_covered.md says which case is tried where.
 """
 import itertools
@@ -163,6 +163,44 @@ def test_observation(binary):
         # A stop point far before the end has the first rates of the whole schedule.
         bench.train("long", "run.stop_after_steps=3")
         assert [row[:-1] for row in losses(bench.check_metrics("long"))] == want[:3]
+
+
+def test_spikes(binary):
+    """A leap of the loss is reported with its step, token file and document; bits stay the same."""
+    with Bench(binary) as bench:
+        # Among usual documents one of a single letter, which never stands alone elsewhere.
+        with open(bench.path("other.jsonl"), encoding="utf-8") as file:
+            lines = file.readlines()
+        odd = 17
+        lines[odd] = json.dumps({"text": "Z" * 128}) + "\n"
+        with open(bench.path("odd.jsonl"), "w", encoding="utf-8") as file:
+            file.writelines(lines)
+        bench.must(["prepare", "--input", bench.path("odd.jsonl"), "--tokenizer",
+                    bench.path("tokenizer.json"), "--output", bench.path("odd")])
+        options = (f'data.train=["{bench.path("train")}", "{bench.path("odd")}"]',
+                   "phase.0.tokens=40000", "phase.0.sequence_length=128",
+                   "phase.0.micro_batch_tokens=128", "run.seed=3", "metrics.validate_every_steps=0",
+                   "metrics.sample_every_steps=0", "checkpoint.every_steps=0",
+                   "run.stop_after_steps=110")
+        text = bench.train("run", *options)
+        found = [line for line in text.splitlines() if "deviations" in line]
+        assert found and all(f"document {odd} of {bench.path('odd')} " in line
+                             and " above what " in line for line in found), found
+        step = int(found[0].split("step ")[1].split(":")[0])
+        # The loss of that step stands out in metrics.jsonl, too.
+        values = [row["loss"] for row in bench.check_metrics("run")]
+        assert values[step - 1] > max(values[step - 9:step - 1]), (step, values)
+        with open(bench.path("run", "log.txt"), encoding="utf-8") as file:
+            assert found[0].split("step ")[1] in file.read()
+        tokens = bench.must(["dataset", "dump", bench.path("odd"), "--first", str(odd),
+                             "--documents", "1"])
+        assert tokens.startswith(f"document {odd} ") and len(set(tokens.split()[4:-1])) == 1, tokens
+        # A run that was stopped right before knows the losses until then.
+        bench.train("stopped", *options[:-1], f"run.stop_after_steps={step - 1}")
+        again = bench.train("stopped", *options)
+        assert [line for line in again.splitlines() if "deviations" in line] == found, again
+        assert "deviations" not in bench.train("blind", *options, "metrics.spike_z_score=0")
+        assert bench.digest("run") == bench.digest("stopped") == bench.digest("blind")
 
 
 def test_epochs(binary):
@@ -370,6 +408,8 @@ def test_refusals(binary):
         refused(other, "new", f"data.validation={foreign}")
         refused(other, "new", 'data.tokenizer=""',
                 f'data.train=["{bench.path("train")}", "{bench.path("foreign")}"]')
+        refused(other, "new", 'data.tokenizer=""', f"data.validation={foreign}",
+                "metrics.sample_every_steps=0")
         assert not os.path.exists(bench.path("new", "checkpoints"))
         bench.train("run", "run.stop_after_steps=3")
         refused(other, "run", command=[binary, "eval", "perplexity", "--model", bench.path("run"),
