@@ -72,7 +72,7 @@ void LossWindow::update() {
 }
 
 SpikeWatch::SpikeWatch(double threshold, Index max_tokens, Arena& run) : threshold_(threshold) {
-  const Arena::Scope scope(run, "log-probabilities");
+  const Arena::Scope scope(run, "log probabilities");
   logprobs_ = run.take(DType::f32, {max_tokens});
 }
 
